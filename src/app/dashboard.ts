@@ -102,7 +102,7 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
 const port = (): null => null;
 
 /** A path of plain segments, without a slash at its end. */
-const BASE_PATH = /^(?:\/[\w.~-]+)*$/;
+const BASE_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/;
 
 function checkBasePath(given: string): string {
   const path = typeof given === "string" ? given.replace(/\/$/, "") : "?";
@@ -142,8 +142,8 @@ class ApplicationAuth implements Admission {
 
 function principalOf({ name, role }: DashboardPrincipal): Principal {
   if (typeof name !== "string" || name === "" || !roles.includes(role)) {
-    const problem = `must return a name, and one of the roles ${roles.join(", ")}.`;
-    throw new InvalidArgumentError({ field: "principal", problem });
+    // A mistake of the application: the request gets 500, and the log the reason.
+    throw new Error(`principal() must return a name, and one of the roles ${roles.join(", ")}.`);
   }
   return { id: `app ${name}`, name: `app ${name}`, role, via: "app" };
 }

@@ -1,0 +1,281 @@
+/** The dashboard inside of an application: behind five frameworks, below a base path, behind the application's own login. */
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, describe, test } from "node:test";
+import { getRequestListener } from "@hono/node-server";
+import { Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import fastify from "fastify";
+import { Hono } from "hono";
+import {
+  dashboardHandler,
+  type DashboardHandler,
+  toNodeListener,
+} from "../../src/app/dashboard.ts";
+import { openHoldfast } from "../../src/app/holdfast.ts";
+import { Assets } from "../../src/dashboard/assets.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+
+const BASE = "/admin/jobs";
+
+const FILES = new Map(
+  Object.entries({
+    "index.html": `<base href="__BASE__"><script src="assets/app.js"></script>`,
+    "app.js": "1;",
+  }).map(([name, text]) => [name, Buffer.from(text)]),
+);
+
+type Listener = (incoming: IncomingMessage, outgoing: ServerResponse) => unknown;
+
+interface Served {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+async function listening(listener: Listener): Promise<Served> {
+  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () => {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+/** It comes without types. */
+const EXPRESS: string = "express";
+
+/** An Express application; the published types are not needed for this. */
+interface ExpressApp {
+  use(path: string | Listener, listener?: Listener): void;
+  readonly handle: Listener;
+}
+
+/** How each framework serves the handler, as the guide says. */
+const frameworks: Readonly<Record<string, (dashboard: DashboardHandler) => Promise<Served>>> = {
+  async Hono(dashboard) {
+    const app = new Hono();
+    app.all(BASE, (ctx) => dashboard(ctx.req.raw));
+    app.all(`${BASE}/*`, (ctx) => dashboard(ctx.req.raw));
+    return listening(getRequestListener(app.fetch));
+  },
+  async Express(dashboard) {
+    const { default: express } = (await import(EXPRESS)) as unknown as {
+      default: (() => ExpressApp) & { json(): Listener };
+    };
+    const app = express();
+    app.use(BASE, toNodeListener(dashboard));
+    return listening(app as unknown as Listener);
+  },
+  // What many applications do before they mount anything.
+  async "Express with parsed bodies"(dashboard) {
+    const { default: express } = (await import(EXPRESS)) as unknown as {
+      default: (() => ExpressApp) & { json(): Listener };
+    };
+    const app = express();
+    app.use(express.json());
+    app.use(BASE, toNodeListener(dashboard));
+    return listening(app as unknown as Listener);
+  },
+  async Fastify(dashboard) {
+    const app = fastify();
+    const listener = toNodeListener(dashboard);
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+    const serve = (
+      request: { raw: IncomingMessage },
+      reply: { raw: ServerResponse; hijack(): unknown },
+    ): Promise<void> => {
+      reply.hijack();
+      return listener(request.raw, reply.raw);
+    };
+    app.all(BASE, serve);
+    app.all(`${BASE}/*`, serve);
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    return {
+      url,
+      close: async () => {
+        app.server.closeAllConnections();
+        await app.close();
+      },
+    };
+  },
+  /** A route handler in the shape of app/admin/jobs/[[...path]]/route.ts: Next calls it with a standard Request. */
+  async "Next.js"(dashboard) {
+    const route = { GET: dashboard, POST: dashboard };
+    const serve = async (request: Request): Promise<Response> => {
+      const handler = route[request.method as keyof typeof route];
+      return handler === undefined ? new Response(null, { status: 405 }) : handler(request);
+    };
+    return listening(getRequestListener(serve));
+  },
+  async NestJS(dashboard) {
+    const root = class AppModule {
+      readonly name = "app";
+    };
+    Module({})(root);
+    const app = await NestFactory.create(root, { logger: false });
+    app.use(BASE, toNodeListener(dashboard));
+    await app.listen(0, "127.0.0.1");
+    return {
+      url: await app.getUrl(),
+      close: async () => {
+        (app.getHttpServer() as ReturnType<typeof createServer>).closeAllConnections();
+        await app.close();
+      },
+    };
+  },
+};
+
+/** The application's own login: a header stands for its cookie. */
+function principal(request: Request): { name: string; role: "viewer" | "operator" } | null {
+  const user = request.headers.get("x-user");
+  if (user === null) return null;
+  return { name: user, role: user === "ada" ? "operator" : "viewer" };
+}
+
+for (const [name, serve] of Object.entries(frameworks)) {
+  test(`behind ${name}: the page, its files, the API, changes and live events`, async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    const pages = new Assets(async () => FILES);
+    const dashboard = dashboardHandler({ holdfast, basePath: BASE, principal, pages });
+    const served = await serve(dashboard);
+    try {
+      const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+        fetch(`${served.url}${BASE}${path}`, init);
+      const as = (user: string): RequestInit => ({ headers: { "x-user": user } });
+      const html = { headers: { accept: "text/html" } };
+      for (const path of ["", "/", "/jobs"]) {
+        const page = await ask(path, html);
+        assert.equal(page.status, 200, path);
+        const text = await page.text();
+        assert.match(text, /<base href="\/admin\/jobs\/">/);
+        const src = /src="([^"]+)"/.exec(text)?.[1] ?? "";
+        const file = await ask(`/${src}`);
+        assert.equal(await file.text(), "1;");
+        assert.match(page.headers.get("content-security-policy") ?? "", /script-src 'self'/);
+      }
+      assert.equal((await ask("/api/v1/session")).status, 401);
+      const me = (await (await ask("/api/v1/session", as("ada"))).json()) as any;
+      assert.deepEqual(me.principal, { name: "app ada", role: "operator", via: "app" });
+      const post = (user: string, headers: Record<string, string> = {}): RequestInit => ({
+        method: "POST",
+        headers: { "x-user": user, "content-type": "application/json", ...headers },
+        body: JSON.stringify({ task: "mail.send", input: { to: "ö" } }),
+      });
+      assert.equal((await ask("/api/v1/jobs", post("eve"))).status, 403);
+      assert.equal(
+        (await ask("/api/v1/jobs", post("ada", { origin: "http://evil.example" }))).status,
+        403,
+      );
+      const accepted = await ask("/api/v1/jobs", post("ada", { origin: served.url }));
+      assert.equal(accepted.status, 201, await accepted.clone().text());
+      const { id } = (await accepted.json()) as { id: string };
+      assert.deepEqual((await holdfast.jobs.get(id))?.input, { to: "ö" });
+      await ask(`/api/v1/jobs/${id}/cancel`, { ...post("ada"), body: '{"reason":"by hand"}' });
+      const [line] = await holdfast.audit.list({ subject: `job ${id}` });
+      assert.deepEqual([line?.actor, line?.reason], ["app ada", "by hand"]);
+      const leaving = new AbortController();
+      const stream = await ask("/api/v1/stream", { ...as("eve"), signal: leaving.signal });
+      const reader = stream.body?.getReader();
+      const { value } = (await reader?.read()) ?? {};
+      assert.match(Buffer.from(value ?? []).toString(), /retry:/);
+      leaving.abort();
+      // Outside of the base path, the application answers.
+      assert.notEqual((await fetch(`${served.url}/api/v1/jobs`, as("ada"))).status, 200);
+    } finally {
+      await dashboard.close();
+      await served.close();
+    }
+  });
+}
+
+describe("a mounted handler", () => {
+  test("asks the application for every request, and ends streams of people who signed out", async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    let isSignedIn = true;
+    const pages = new Assets(async () => FILES);
+    const dashboard = dashboardHandler({
+      holdfast,
+      pages,
+      principal: () => (isSignedIn ? { name: "ada", role: "viewer" } : null),
+    });
+    const ask = (path: string): Promise<Response> =>
+      dashboard(new Request(`http://app.example${path}`));
+    assert.equal((await ask("/api/v1/jobs")).status, 200);
+    isSignedIn = false;
+    const refused = await ask("/api/v1/jobs");
+    assert.equal(refused.status, 401);
+    assert.equal(((await refused.json()) as { code: string }).code, "NO_PRINCIPAL");
+    assert.equal((await ask("/")).status, 404); // a program did not ask for HTML
+    await dashboard.close();
+  });
+
+  test("a person whom the application cannot name is an error of the application", async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    const dashboard = dashboardHandler({
+      holdfast,
+      principal: () => ({ name: "", role: "boss" }) as never,
+    });
+    assert.equal((await dashboard(new Request("http://a/api/v1/jobs"))).status, 500);
+    await dashboard.close();
+    for (const basePath of ["admin", "/a b", "//a", "/a/../b", "/<b>"]) {
+      assert.throws(
+        () => dashboardHandler({ holdfast, principal, basePath }),
+        { code: "INVALID_ARGUMENT" },
+        basePath,
+      );
+    }
+    assert.throws(() => dashboardHandler({ holdfast } as never), /principal/);
+    assert.throws(() => dashboardHandler({ holdfast, principal, path: "/" } as never), /path/);
+  });
+
+  test("a proxy that changes the Host header does not look like another origin", async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    const dashboard = dashboardHandler({
+      holdfast,
+      principal: () => ({ name: "a", role: "operator" }),
+    });
+    const post = (headers: Record<string, string>): Promise<Response> =>
+      dashboard(
+        new Request("http://10.0.0.7:3000/api/v1/jobs", {
+          method: "POST",
+          headers: { "content-type": "application/json", ...headers },
+          body: '{"task":"a.b"}',
+        }),
+      );
+    const origin = "https://jobs.example";
+    assert.equal((await post({ origin })).status, 403);
+    assert.equal((await post({ origin, "x-forwarded-host": "jobs.example" })).status, 201);
+    assert.equal((await post({ origin, "sec-fetch-site": "same-origin" })).status, 201);
+    assert.equal(
+      (await post({ origin: "https://evil.example", "x-forwarded-host": "jobs.example" })).status,
+      403,
+    );
+    await dashboard.close();
+  });
+
+  test("bodies have the limits of the server", async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    const dashboard = dashboardHandler({
+      holdfast,
+      principal: () => ({ name: "a", role: "operator" }),
+    });
+    const big = JSON.stringify({ task: "a.b", input: "x".repeat(2_000_000) });
+    const headers = { "content-type": "application/json" };
+    const response = await dashboard(
+      new Request("http://a/api/v1/jobs", { method: "POST", headers, body: big }),
+    );
+    assert.equal(response.status, 413);
+    const form = await dashboard(
+      new Request("http://a/api/v1/jobs", { method: "POST", body: "task=a.b" }),
+    );
+    assert.equal(form.status, 415);
+    await dashboard.close();
+  });
+});
+
+after(assertNothingRuns);

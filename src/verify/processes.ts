@@ -107,8 +107,9 @@ export class Processes implements AsyncDisposable {
     return true;
   }
 
-  /** Kills all workers, also those that are frozen or just starting. */
-  killAll(announce: (name: string) => void): boolean {
+  /** Kills all workers, also those that are frozen. Those that are starting say first who they are, for the checker. */
+  async killAll(announce: (name: string) => void): Promise<boolean> {
+    await within(START_MS_MAX, [...this.#members].map(readyOrEnded));
     if (this.#stopping) return false;
     const workers = [...this.#members].filter(({ role }) => role === "worker");
     for (const { name } of workers) announce(name);

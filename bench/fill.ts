@@ -42,7 +42,7 @@ interface Dialect {
 
 const ROWS_PER_MS = 100;
 
-const DIALECTS: Readonly<Record<SqlEngine, Dialect>> = {
+export const DIALECTS: Readonly<Record<SqlEngine, Dialect>> = {
   sqlite: {
     prefix: "holdfast_",
     rank: "rank",
@@ -104,7 +104,7 @@ export async function fill(
   await line.run(TIDY[engine]);
 }
 
-const TIDY: Readonly<Record<SqlEngine, readonly string[]>> = {
+export const TIDY: Readonly<Record<SqlEngine, readonly string[]>> = {
   sqlite: ["pragma wal_checkpoint(truncate)"],
   postgres: ["vacuum analyze", "checkpoint"],
   mariadb: ["analyze table holdfast_job, holdfast_ready, holdfast_waiting, holdfast_finished"],
@@ -114,7 +114,7 @@ interface Line extends AsyncDisposable {
   run(texts: readonly string[]): Promise<void>;
 }
 
-async function connect(engine: SqlEngine, place: Place): Promise<Line> {
+export async function connect(engine: SqlEngine, place: Place): Promise<Line> {
   switch (engine) {
     case "sqlite": {
       const db = new DatabaseSync(fileOf(place));

@@ -17,12 +17,12 @@ import { taggedIds } from "../jobs/tags.ts";
 export const LOOK_MAX = 100_000;
 
 /** A call takes no new slice after this long. */
-const TIME_MS = 50;
+const TIME_MS = 30;
 
 /** Slices grow while they are quick. */
 const SLICE_FIRST = 500;
 const SLICE_MAX = 10_000;
-const SLICE_MS = 15;
+const SLICE_MS = 8;
 
 /** Jobs of a key or a tag that are compared at once. */
 const NAMED_PAGE = 500;

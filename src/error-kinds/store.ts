@@ -371,11 +371,12 @@ export class SqlErrorKinds {
         from holdfast.error_hour
        where ${this.#engine.among(sql`kind_id`, ids)}
          and hour >= ${first}`);
+    const byKind = Map.groupBy(hours, ({ id }) => id);
     return rows.map(({ sample: message, sampleJob: job, builds, ...row }) => {
       const trend = Array.from({ length: TREND_HOURS }, () => 0);
-      for (const one of hours) {
+      for (const one of byKind.get(row.id) ?? []) {
         const at = (one.hour - first) / HOUR_MS;
-        if (one.id === row.id && at < TREND_HOURS) trend[at] = one.n;
+        if (at < TREND_HOURS) trend[at] = one.n;
       }
       const isNew = row.firstAt > now - NEW_MS;
       return {

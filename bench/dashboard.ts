@@ -50,11 +50,26 @@ async function knownJobs(holdfast: Holdfast): Promise<Known> {
   return { newest, failed, middle: `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000` };
 }
 
+type Requests = Record<string, (round: number) => string>;
+
+function of(list: readonly string[], round: number): string {
+  return list[round % list.length] ?? "";
+}
+
+function queue(round: number): string {
+  return `queue-${round % QUEUES}`;
+}
+
+function search(query: string): () => string {
+  return () => `search?${query}`;
+}
+
 /** Every request of every page, by the page that sends it. */
-function requests({ newest, failed, middle }: Known): Record<string, (round: number) => string> {
-  const of = (list: readonly string[], round: number): string => list[round % list.length] ?? "";
-  const queue = (round: number): string => `queue-${round % QUEUES}`;
-  const search = (query: string) => () => `search?${query}`;
+function requests(known: Known): Requests {
+  return { ...overviewAndLists(known), ...others(known) };
+}
+
+function overviewAndLists({ newest, middle }: Known): Requests {
   return {
     "shell: session": () => "session",
     "overview: overview": () => "overview",
@@ -104,6 +119,11 @@ function requests({ newest, failed, middle }: Known): Record<string, (round: num
     "jobs: pasted prefix": (round) => `find?text=${of(newest, round).slice(0, 13)}`,
     "jobs: pasted key": (round) => `find?text=finished-${(round + 1) * 10}`,
     "jobs: pasted nonsense": () => "find?text=nothing-like-it",
+  };
+}
+
+function others({ newest, failed }: Known): Requests {
+  return {
     "one job: story": (round) => `jobs/${of(newest, round)}/story`,
     "one job: story of a failed one": (round) => `jobs/${of(failed, round)}/story`,
     "one job: events": (round) => `jobs/${of(failed, round)}/events`,

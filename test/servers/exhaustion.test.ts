@@ -95,7 +95,7 @@ const BLOCKED = {
 const SLEEP = { postgres: sql`select pg_sleep(25)::text`, mysql: sql`select sleep(25)` };
 const TAKEN =
   /no connection became free.*Look for transactions|pool of 10 connections .* was locked/;
-const NO_PLACE = { code: "STORE_UNAVAILABLE", message: /no connection became free.*look for/ };
+const NO_PLACE = { code: "STORE_UNAVAILABLE", message: /no connection became free.*Look for/ };
 /** How much faster our own limits pass; those of the drivers do not. */
 const HURRY = 20;
 

@@ -61,7 +61,7 @@ const TABBAR = new Set(["", "jobs", "errors", "workers"]);
 const ENGINES: Readonly<Record<string, string>> = {
   sqlite: "SQLite",
   postgres: "PostgreSQL",
-  mysql: "MySQL or MariaDB",
+  mysql: "MySQL",
 };
 
 function isAt({ path, also = [] }: NavItem, first: string): boolean {

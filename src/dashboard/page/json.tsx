@@ -11,7 +11,7 @@ const ENTRIES_MAX = 200;
 const TEXT_MAX = 2_000;
 
 /** What the server writes in place of a hidden value. */
-const HIDDEN = /^\[hidden(?: by rule (?<rule>.*))?\]$/;
+const HIDDEN = "[hidden by redaction]";
 
 export function Json({ value }: { readonly value: unknown }): JSX.Element {
   return (
@@ -51,11 +51,7 @@ function Value({ value, depth }: { readonly value: unknown; readonly depth: numb
 
 function Text({ text }: { readonly text: string }): JSX.Element {
   const [whole, setWhole] = useState(false);
-  const hidden = HIDDEN.exec(text);
-  if (hidden !== null) {
-    const rule = hidden.groups?.["rule"];
-    return <span class="hid">{rule === undefined ? "hidden" : `hidden by rule ${rule}`}</span>;
-  }
+  if (text === HIDDEN) return <span class="hid">hidden by redaction</span>;
   const quoted = JSON.stringify(text);
   if (quoted.length <= TEXT_MAX || whole) return <>{quoted}</>;
   return (
@@ -139,14 +135,12 @@ export function JsonPanel({
   value,
   none,
   right,
-  hidden = 0,
 }: {
   readonly title: string;
   readonly value: unknown;
   /** What to say instead of nothing. */
   readonly none: string;
   readonly right?: JSX.Element | false;
-  readonly hidden?: number;
 }): JSX.Element {
   if (value === undefined || value === null) {
     return (
@@ -156,6 +150,7 @@ export function JsonPanel({
     );
   }
   const text = JSON.stringify(value, null, 2);
+  const hidden = text.split(JSON.stringify(HIDDEN)).length - 1;
   return (
     <Panel
       title={title}

@@ -163,7 +163,6 @@ export interface Story {
     readonly count: number;
   } | null;
   readonly audit?: readonly AuditLine[];
-  readonly redacted?: readonly string[];
   readonly canRunNow?: boolean;
 }
 

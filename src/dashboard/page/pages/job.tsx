@@ -108,12 +108,7 @@ function JobView({
           <Gantt story={story} />
           <ErrorPanel story={story} reports={reports} />
           <div class="cols-2">
-            <JsonPanel
-              title="Payload"
-              value={job.input}
-              none="None: the task takes no input."
-              hidden={story.redacted?.length ?? 0}
-            />
+            <JsonPanel title="Payload" value={job.input} none="None: the task takes no input." />
             <JsonPanel
               title="Result"
               value={job.result}

@@ -261,7 +261,7 @@ export function changedAt(job: FoundJob): number {
 }
 
 function ranMs(job: FoundJob): number | null {
-  if (job.ranMs !== undefined) return job.ranMs;
+  if (job.ranMs !== undefined && job.ranMs !== null) return job.ranMs;
   const start = job.startedAt ?? job.claimedAt;
   if (start === null) return null;
   if (job.finishedAt !== null) return Math.max(0, job.finishedAt - start);

@@ -1,0 +1,134 @@
+/** What the dashboard draws, before it is drawn: scales, lines, marks, columns of a graph, the time of a job. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import * as chart from "../../src/dashboard/page/chart-math.ts";
+import { layered } from "../../src/dashboard/page/layers.ts";
+import { lanesOf, timelineOf } from "../../src/dashboard/page/pages/timeline.ts";
+
+describe("charts", () => {
+  test("a scale of counts has four round lines from zero, and no halves", () => {
+    for (const [most, texts] of [
+      [0, "0 1 2 3"],
+      [7, "0 3 6 9"],
+      [3_500, "0 1.2k 2.4k 3.6k"],
+      [10_000_000, "0 4M 8M 12M"],
+    ] as const) {
+      const scale = chart.linear(most);
+      assert.equal(scale.lines.map(({ text }) => text).join(" "), texts);
+      assert.ok(scale.share(most) <= 1);
+    }
+  });
+
+  test("a scale of latencies is logarithmic, from 1 ms, and goes as far as it must", () => {
+    assert.equal(
+      chart
+        .logarithmic(400)
+        .lines.map(({ text }) => text)
+        .join(" "),
+      "1 ms 10 100 1 s",
+    );
+    assert.equal(chart.logarithmic(90_000).lines.at(-1)?.text, "16 min");
+    assert.equal(chart.logarithmic(400).share(0.2), 0);
+  });
+
+  test("what is missing is a gap in the line, not a zero", () => {
+    const points = [0, 0.5, null, 1].map((share, at) => ({ x: at / 3, share }));
+    assert.equal(chart.line(points, 100), "M0 100L200 50M600 0");
+  });
+
+  test("marks that would overlap are one, and a deploy does not hide a crash", () => {
+    const mark = (at: number, kind: "deploy" | "crash", text: string) => ({
+      at,
+      kind,
+      text,
+      detail: null,
+    });
+    const marks = [mark(0, "deploy", "a"), mark(1, "crash", "crash"), mark(500, "deploy", "b")];
+    const joined = chart.joined(marks, { from: 0, to: 1_000, px: 600 });
+    assert.deepEqual(
+      joined.map(({ kind, text }) => [kind, text]),
+      [
+        ["crash", "crash"],
+        ["deploy", "b"],
+      ],
+    );
+  });
+});
+
+describe("a graph in columns", () => {
+  test("each node stands to the right of what leads to it, and a circle does not hang", () => {
+    const edges = [
+      ["a", "b"],
+      ["b", "c"],
+      ["a", "c"],
+      ["c", "a"],
+    ] as const;
+    const placed = layered(["a", "b", "c"], (id) => id, edges.slice(0, 3));
+    assert.deepEqual(
+      placed.map(({ node, column }) => [node, column]),
+      [
+        ["a", 0],
+        ["b", 1],
+        ["c", 2],
+      ],
+    );
+    assert.equal(layered(["a", "b", "c"], (id) => id, edges).length, 3);
+  });
+});
+
+describe("the life of a job", () => {
+  const attempt = (
+    epoch: number,
+    startedAt: number,
+    endedAt: number | null,
+    outcome: string,
+  ): any => {
+    return {
+      epoch,
+      attempt: epoch,
+      worker: "w",
+      outcome,
+      startedAt,
+      endedAt,
+      traceId: "",
+      error: null,
+    };
+  };
+  const job: any = { enqueuedAt: 1_000, finishedAt: 700_000, status: "failed" };
+
+  test("it is in order, fills the width, and folds a long wait", () => {
+    const attempts = [attempt(1, 1_500, 2_000, "retry"), attempt(2, 602_000, 700_000, "failed")];
+    const { stretches, share } = timelineOf(job, attempts, 800_000);
+    assert.deepEqual(
+      stretches.map(({ kind }) => kind),
+      ["pending", "running", "retry", "running"],
+    );
+    assert.deepEqual(
+      stretches.map(({ folded }) => folded),
+      [false, false, true, false],
+    );
+    const shares = [1_000, 1_600, 2_000, 300_000, 602_000, 699_000].map(share);
+    assert.deepEqual(
+      shares,
+      shares.toSorted((a, b) => a - b),
+    );
+    assert.ok(shares[0] === 0 && share(700_000) <= 1);
+  });
+
+  test("a step stands in the attempt in whose time it began", () => {
+    const attempts = [attempt(1, 0, 10, "suspended"), attempt(2, 100, null, "running")];
+    const step = (name: string, begunAt: number): any => ({
+      name,
+      begunAt,
+      endedAt: null,
+      epoch: 2,
+      position: 0,
+      kind: "step",
+    });
+    const lanes = lanesOf(attempts, [step("a", 5), step("b", 120)], 200);
+    assert.deepEqual(
+      lanes.map(({ steps }) => steps.map(({ step: { name } }) => name)),
+      [["a"], ["b"]],
+    );
+  });
+});

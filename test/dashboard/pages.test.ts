@@ -60,7 +60,7 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
     const cases = THEMES.flatMap((theme) =>
       WIDTHS.flatMap((width) => viewsOf(desk.shop).map((view) => ({ theme, width, view }))),
     );
-    for (const { theme, width, view } of everyNth(24, cases, "axe")) {
+    for (const { theme, width, view } of everyNth(48, cases, "axe")) {
       const page = await desk.page(view.path, {
         colorScheme: theme,
         viewport: { width, height: 900 },
@@ -75,7 +75,7 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
   test("nothing is wider than a phone", async () => {
     const views = viewsOf(desk.shop);
     const page = await desk.page("", { viewport: { width: 375, height: 812 } });
-    for (const view of everyNth(4, views, "phone")) {
+    for (const view of everyNth(6, views, "phone")) {
       await page.goto(desk.url + view.path);
       await see(page, view);
       const width = await page.evaluate("document.documentElement.scrollWidth");

@@ -113,7 +113,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       `jobs?task=${encodeURIComponent(HOSTILE[0] ?? "")}`,
     ];
     const page = await desk.page("");
-    for (const path of everyNth(3, paths, "hostile")) {
+    for (const path of everyNth(4, paths, "hostile")) {
       await page.goto(desk.url + path);
       await page.locator("h1").first().waitFor();
       await page.waitForTimeout(30);
@@ -139,7 +139,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await page.getByLabel("Token").fill(viewer);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("viewer", { exact: true }).waitFor();
-    for (const { path, shows, name } of everyNth(4, viewsOf(own.shop), "viewer")) {
+    for (const { path, shows, name } of everyNth(6, viewsOf(own.shop), "viewer")) {
       if (path === "enqueue" || path.startsWith("items/")) continue;
       await page.goto(own.url + path);
       await page.getByText(shows).first().waitFor({ state: "attached" });

@@ -241,7 +241,7 @@ suite("a full disk", () => {
       await using desk = new Desk();
       const disk = desk.path("disk");
       mkdirSync(disk);
-      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=700k", "tmpfs", disk]);
+      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=2000k", "tmpfs", disk]);
       if (mounted.status !== 0) return t.skip("this system does not let us mount a small disk");
       try {
         const url = `sqlite:${disk}/shop.db`;
@@ -260,7 +260,7 @@ suite("a full disk", () => {
   test("a file that cannot grow keeps its content", async () => {
     await using desk = new Desk();
     await (await openHoldfast(desk.url)).close();
-    const limited = `ulimit -f 500; exec '${process.execPath}' '${launcher}' enqueue x -`;
+    const limited = `ulimit -f 1000; exec '${process.execPath}' '${launcher}' enqueue x -`;
     const { accepted, said } = await fill(async (input) => {
       const started = desk.spawn("bash", ["-c", limited]);
       started.child.stdin.end(input);

@@ -64,12 +64,12 @@ export class SqlItems extends ItemReader {
     return { ...(JSON.parse(row.declaration) as Declaration), declaredAt: row.declaredAt };
   }
 
-  /** The names of the declared workflows, in order. */
   /** How many items of a workflow are in each of these states. */
   counts(filter: CountFilter): Promise<{ readonly status: string; readonly items: number }[]> {
     return countItems(this.#engine, filter);
   }
 
+  /** The names of the declared workflows, in order. */
   async workflowNames({ limit }: { readonly limit: number }): Promise<string[]> {
     const rows = await this.#engine.all<{ name: string }>(
       sql`select name from holdfast.workflow order by name limit ${limit}`,

@@ -90,6 +90,18 @@ function single(open: Open): void {
     assert.deepEqual(facts(patched), ["paid", '{"paid":1}', 3, 5, 10]);
   });
 
+  test("items are counted by state, up to a limit", async () => {
+    const { store } = await setUp(open);
+    for (let at = 0; at < 3; at += 1) await startItem(store);
+    const { workflow } = await startItem(store);
+    await changeItem(store, await startItem(store), pay);
+    const states = ["open", "paid"];
+    assert.deepEqual(await store.items.counts({ workflow, states, limit: 2 }), [
+      { status: "open", items: 2 },
+      { status: "paid", items: 1 },
+    ]);
+  });
+
   test("every change leaves one line that says who, why, when and with which jobs", async () => {
     const { store, clock } = await setUp(open);
     const item = await startItem(store);

@@ -122,7 +122,7 @@ test("every SQL text of the store was sent", { skip: shared.skip }, (t) => {
     folder: "mysql",
     prefix: "holdfast_",
     statements,
-    except: /recursive ring|r\.lane/,
+    except: /recursive ring|r\.lane|unnest\(|strpos/,
   } as const;
   assert.deepEqual(drivers.missing(texts), []);
   t.diagnostic(`${drivers.count(texts)} texts`);

@@ -153,6 +153,21 @@ export const searching: Group = (open) => {
     assert.equal((await claimNone(bundle)).length, 0);
   });
 
+  test("what a job belongs to, its short form and its input", async () => {
+    const bundle = await open();
+    const { dashboard } = bundle.store;
+    const [id = ""] = await enqueue(bundle, [{ task: "mail.send", payload: '{"to":"ada"}' }]);
+    assert.deepEqual(await dashboard.relations(id), {
+      startBy: null,
+      schedule: null,
+      item: null,
+      called: [],
+      callers: [],
+    });
+    assert.deepEqual(await dashboard.brief([id]), [{ id, task: "mail.send", status: "pending" }]);
+    assert.deepEqual([...(await dashboard.payloads([id]))], [[id, '{"to":"ada"}']]);
+  });
+
   test("thousands of jobs of one tag are one tag", async () => {
     const { store } = await open();
     await store.jobs.enqueue(

@@ -21,7 +21,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "2027-03-28T01:00:00.000Z 2027-03-29T00:30:00.000Z\n",
   "limits.ts":
     "paused by ada: not yet\n" +
-    "at most 2 running, one of each lane\n" +
+    "at most 2 at once, one of each lane\n" +
     "beta did not wait for all of acme: true\n",
   "operators.ts":
     "2 × invoice.send: GIVE_UP\n" +

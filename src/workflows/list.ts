@@ -87,7 +87,7 @@ export async function countItems(
                 from holdfast.item
                where workflow = ${workflow}
                  and status = ${status}
-               limit ${limit}) as some`);
+               limit ${limit}) as found`);
     counts.push({ status, items: row?.items ?? 0 });
   }
   return counts;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { listAlerts } from "../alerts/alerts.ts";
 import { alertRoutes } from "../alerts/routes.ts";
-import { auditRoute } from "../audit/routes.ts";
+import { auditRoute, verifyRoute } from "../audit/routes.ts";
 import { bulkRoutes } from "../bulk/routes.ts";
 import { Cached } from "../core/cached.ts";
 import type { Logger } from "../core/log.ts";
@@ -24,10 +24,10 @@ import { openApiOf } from "../http/openapi.ts";
 import { JSON_TYPE, route, type Route } from "../http/route.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
 import { jobRoutes } from "../jobs/routes.ts";
-import { lockRoutes } from "../locks/routes.ts";
+import { heatRoute, lockRoutes } from "../locks/routes.ts";
 import { Feed } from "../monitoring/feed.ts";
 import type { Observation } from "../monitoring/observation.ts";
-import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
+import { invariantsRoute, probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
 import { queueRoutes } from "../queues/routes.ts";
 import { workerRoutes } from "../registry/routes.ts";
 import { prospectsOf } from "../registry/runnable.ts";
@@ -212,15 +212,18 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     }),
     ...pageRoutes(parts, tasks, latest),
     ...lockRoutes(holdfast.locks),
+    heatRoute((range) => store.locks.heat(range)),
     ...queueRoutes(holdfast.queues),
     auditRoute(holdfast.audit),
+    verifyRoute(holdfast.audit, runtime),
+    invariantsRoute(monitor),
     ...alertRoutes(store.alerts),
     ...workerRoutes(workers),
     ...scheduleRoutes(holdfast.schedules),
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
-    streamRoute(feed),
+    streamRoute(feed, runtime),
   ];
 }
 

@@ -3,6 +3,7 @@ import { bulkHooks } from "../bulk/store.ts";
 import { errorFold } from "../error-kinds/store.ts";
 import { flowHooks } from "../flows/hooks.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
+import { lockFold } from "../locks/spans.ts";
 import { buildFold } from "../registry/marks.ts";
 import { reportHooks } from "../reports/store.ts";
 import type { MinuteFold } from "../stats/minute-totals.ts";
@@ -19,4 +20,4 @@ export const jobHooks: readonly JobHooks[] = [
 ];
 
 /** What features count when a minute is over. */
-export const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold];
+export const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold, lockFold];

@@ -4,6 +4,7 @@ import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import type { Locks } from "./locks.ts";
+import { HEAT_RANGES, type HeatRange, type LockHeat } from "./spans.ts";
 import type { LockStatsOptions } from "./stats.ts";
 
 const lockSchema = z
@@ -35,6 +36,51 @@ const lockStatsSchema = z
     partial: z.boolean(),
   })
   .meta({ id: "LockStats", description: "Lock statistics by type." });
+
+const heatSchema = z
+  .object({
+    from: s.instant,
+    to: s.instant,
+    stepMs: z.int(),
+    types: z.array(
+      z.object({
+        type: z.string(),
+        acquisitions: s.count,
+        timeouts: s.count,
+        heldMsMax: z.number(),
+        p50Ms: z.number().nullable(),
+        p99Ms: z.number().nullable(),
+        cells: z.array(
+          z.object({
+            at: s.instant,
+            acquisitions: s.count,
+            timeouts: s.count,
+            p99Ms: z.number().nullable(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .meta({ id: "LockHeat", description: "Waits for locks over time, by type." });
+
+export function heatRoute(heat: (range: HeatRange) => Promise<LockHeat>): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/locks/heat",
+    name: "lockHeat",
+    tag: "locks",
+    summary: "How locks were contended over time",
+    access: "viewer",
+    query: { range: z.enum(Object.keys(HEAT_RANGES) as [HeatRange, ...HeatRange[]]).optional() },
+    answers: {
+      200: {
+        description: "Steps without a request for a lock are missing. At most 100 steps.",
+        schema: heatSchema,
+      },
+    },
+    run: async ({ query: { range = "4h" } }) => ({ status: 200, json: await heat(range) }),
+  });
+}
 
 export function lockRoutes(locks: Pick<Locks, "list" | "stats" | "forceRelease">): Route[] {
   const type = s.key

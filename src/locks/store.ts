@@ -8,7 +8,7 @@
  * A token is one more than the last, and not below the database's clock, so tokens keep growing when the row was deleted.
  */
 import type { Database } from "../database/database.ts";
-import type { Engine } from "../database/engine.ts";
+import { type Engine, readNow } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import {
   type LockAnswer,
@@ -19,6 +19,7 @@ import {
   type LockRequest,
   NEXT_MS,
 } from "./backend.ts";
+import { type HeatRange, lockHeat, type LockHeat } from "./spans.ts";
 import type { LockStatFilter, LockStatRow } from "./stats.ts";
 
 interface LockStanding {
@@ -192,6 +193,11 @@ export class SqlLocks {
              ${type === undefined ? nothing : sql`and type = ${type}`}
        order by minute desc, type, source
        limit ${limit}`);
+  }
+
+  /** How locks were contended over time, by type. */
+  async heat(range: HeatRange): Promise<LockHeat> {
+    return lockHeat(this.#engine, await readNow(this.#engine), range);
   }
 
   /** Deletes old rows of whole minutes, so that no minute is partial. Returns how many; call again at `limit` or more. */

@@ -1,10 +1,12 @@
 /** Routes of probes and scrapers, which need no token. */
 import { z } from "zod";
-import type { Runtime } from "../core/runtime.ts";
+import { severities } from "../core/finding.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
 import { notFound } from "../http/problem.ts";
 import { type Answer, route, type Route } from "../http/route.ts";
 import type { EventSource, ServerEvent } from "../http/sse.ts";
 import type { Feed } from "./feed.ts";
+import type { Observation } from "./observation.ts";
 
 const TAG = "probes";
 
@@ -98,7 +100,26 @@ function metricsRoute({ metrics, runtime }: ProbeRouteParts): Route {
 /** Events buffered while missed events are read. */
 const WAITING_MAX = 10_000;
 
-export function streamRoute(feed: Feed): Route {
+const TICK_MS = 1_000;
+
+/** Sends the time every second beside the events. */
+function ticking(events: EventSource, runtime: Runtime): EventSource {
+  return async (stream) => {
+    let timer: Timer | null = null;
+    const tick = (): void => {
+      stream.send({ event: "tick", data: { at: runtime.now() } });
+      timer = runtime.timer(TICK_MS, tick, "background");
+    };
+    tick();
+    try {
+      await events(stream);
+    } finally {
+      (timer as Timer | null)?.cancel();
+    }
+  };
+}
+
+export function streamRoute(feed: Feed, runtime: Runtime): Route {
   return route({
     method: "GET",
     path: "/api/v1/stream",
@@ -106,6 +127,12 @@ export function streamRoute(feed: Feed): Route {
     tag: "stream",
     summary: "Live events as server-sent events",
     access: "viewer",
+    query: {
+      tick: z.boolean().optional().meta({
+        description:
+          "Sends an event `tick` every second, so that a client notices a lost connection.",
+      }),
+    },
     answers: {
       200: {
         description:
@@ -114,7 +141,10 @@ export function streamRoute(feed: Feed): Route {
         schema: z.string(),
       },
     },
-    run: async ({ headers }) => ({ events: eventsFrom(feed, headers["last-event-id"]) }),
+    run: async ({ headers, query: { tick = false } }) => {
+      const events = eventsFrom(feed, headers["last-event-id"]);
+      return { events: tick ? ticking(events, runtime) : events };
+    },
   });
 }
 
@@ -144,5 +174,52 @@ function ended(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
     signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+// What the cheap checks of the monitor found.
+
+const findingSchema = z
+  .object({
+    check: z.string(),
+    severity: z.enum(severities),
+    problem: z.string(),
+    remedy: z.string(),
+    fixable: z.boolean(),
+    offenders: z.array(
+      z.looseObject({
+        subject: z.string(),
+        detail: z.string(),
+        sinceAt: z.int().nullable(),
+      }),
+    ),
+    more: z.boolean(),
+  })
+  .meta({ id: "Finding", description: "A problem that a check found, and what to do about it." });
+
+/** `monitor`: without one, nothing is known here. */
+export function invariantsRoute(
+  monitor: { latest(): Pick<Observation, "at" | "findings" | "examined"> | null } | undefined,
+): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/invariants",
+    name: "listFindings",
+    tag: "operations",
+    summary: "What the monitor's checks found",
+    access: "viewer",
+    answers: {
+      200: {
+        description:
+          "`at` is null if no monitor of this server has looked yet, or its checks failed.",
+        schema: z.object({ at: z.int().nullable(), findings: z.array(findingSchema) }),
+      },
+    },
+    run: async () => {
+      const seen = monitor?.latest() ?? null;
+      const isKnown = seen !== null && seen.examined !== false;
+      const json = { at: isKnown ? seen.at : null, findings: isKnown ? seen.findings : [] };
+      return { status: 200, json };
+    },
   });
 }

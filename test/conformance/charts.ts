@@ -206,4 +206,54 @@ export const charts: Group = (open) => {
       { queue: "mail", task: "send", lane: null, jobs: 2 },
     ]);
   });
+
+  test("waits for locks over time: minutes, and quarters of an hour of all processes", async () => {
+    const bundle = await openAtQuarter(open);
+    const { store, start } = bundle;
+    const row = {
+      type: "stock",
+      acquisitions: 10,
+      timeouts: 1,
+      waitMsSum: 50,
+      heldMsMax: 9,
+      waits: '{"20":10}',
+    };
+    await store.locks.putStats([
+      { ...row, minute: start, source: "a" },
+      { ...row, minute: start, source: "b", waits: '{"40":10}', heldMsMax: 30 },
+      { ...row, minute: start + MINUTE_MS, source: "a", type: "order", timeouts: 0 },
+    ]);
+    await foldUntil(bundle, start + QUARTER_MS);
+    const hour = await store.locks.heat("1h");
+    assert.deepEqual(
+      hour.types.map(({ type, timeouts, heldMsMax, cells }) => [
+        type,
+        timeouts,
+        heldMsMax,
+        cells.length,
+      ]),
+      [
+        ["stock", 2, 30, 1],
+        ["order", 0, 9, 1],
+      ],
+    );
+    // A minute later the quarter is added up; the rows of its minutes may go.
+    await foldUntil(bundle, start + QUARTER_MS + MINUTE_MS);
+    const day = await store.locks.heat("24h");
+    assert.deepEqual(
+      day.types.map(({ type, acquisitions }) => [type, acquisitions]),
+      [
+        ["stock", 20],
+        ["order", 10],
+      ],
+    );
+    const [stock] = day.types;
+    assert.equal(stock?.cells[0]?.at, start);
+    assert.ok(Number(stock?.p99Ms) > 25_000 && Number(stock?.p50Ms) < 100);
+    await store.locks.pruneStats({ forMs: 0, limit: 100 });
+    assert.deepEqual(
+      (await store.locks.heat("7d")).types.map(({ type }) => type),
+      ["stock", "order"],
+    );
+  });
 };

@@ -122,4 +122,24 @@ test("limits say how much of them is in use", async () => {
   ]);
 });
 
+test("the audit log is verified, what checks found is listed, and a stream ticks if it is asked to", async () => {
+  await using desk = await Desk.open();
+  await desk.post("/api/v1/queues/mail/pause", { reason: "r" });
+  const verified = await desk.get("/api/v1/audit/verify");
+  assert.deepEqual([verified.isWhole, verified.lines, verified.broken], [true, 1, null]);
+  assert.deepEqual(await desk.get("/api/v1/invariants"), { at: null, findings: [] });
+  assert.deepEqual((await desk.get("/api/v1/locks/heat?range=7d")).types, []);
+  const leaving = new AbortController();
+  const stream = await fetch(`${desk.server.url}/api/v1/stream?tick=true`, {
+    signal: leaving.signal,
+  });
+  const reader = stream.body?.getReader();
+  let text = "";
+  while ((text.match(/event: tick/g) ?? []).length < 2) {
+    const { value } = (await reader?.read()) ?? {};
+    text += Buffer.from(value ?? []).toString();
+  }
+  leaving.abort();
+});
+
 after(assertNothingRuns);

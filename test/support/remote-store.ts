@@ -324,6 +324,7 @@ const VERBS = {
     "putStats",
     "stats",
     "pruneStats",
+    "heat",
   ],
   flows: [
     "enqueue",

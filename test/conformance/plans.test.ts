@@ -160,8 +160,8 @@ const verbs: Readonly<
   },
   "folding minutes": {
     run: async (store) => assert.equal(await store.stats.foldMinutes({ limit: 2 }), 2),
-    // A row for each queue and status, and one for each worker.
-    reads: ["depth", "worker", "attempt"],
+    // A row for each queue and status, one for each worker, and one for each kind of error.
+    reads: ["depth", "worker", "attempt", "error_kind"],
   },
   "reading and pruning minutes": {
     run: async (store) => {

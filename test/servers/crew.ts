@@ -49,6 +49,12 @@ export class Crew implements AsyncDisposable {
     }
   }
 
+  /** The worker records them in the background after its start. */
+  async tasksAreRecorded(): Promise<void> {
+    const { store } = this.holdfast;
+    await until("the tasks are recorded", async () => (await store.dashboard.tasks()).length > 0);
+  }
+
   startAnother(): Promise<Worker> {
     return this.holdfast.startWorker({ tasks: [this.#desk.quick] });
   }

@@ -126,6 +126,7 @@ async function outliveItsAnswer(engine: EngineUnderTest, server: GuardedServer):
   const { url } = await newDatabase(engine, server);
   await using proxy = await Proxy.before(url);
   await using crew = await Crew.start(proxy.url, { lease: LEASE });
+  await crew.tasksAreRecorded(); // with a commit of its own
   const fault = proxy.loseAnswer(engine.alone.insert);
   const enqueued = crew.quick();
   await fault.answered;

@@ -1,6 +1,6 @@
 /**
  * Charts, drawn as SVG. Geometry is given by attributes, never by styles, so the strictest policy holds. All charts of a page
- * share one cross; its values stand in the legends.
+ * share one cross; the legends show its values.
  */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -36,7 +36,7 @@ interface ChartProps<Point extends { readonly at: number }> {
   readonly marks: readonly Mark[];
   readonly scale: (most: number) => m.Scale;
   readonly write: (value: number) => string;
-  /** The words of marks stand in the first chart only. */
+  /** Only the first chart shows the words of marks. */
   readonly worded?: boolean;
   readonly empty: string;
   readonly extra?: (point: Point) => string | null;

@@ -74,7 +74,7 @@ function NotFound(): JSX.Element {
   return (
     <section class="panel">
       <Empty title="This page does not exist.">
-        The address may be from another version. Everything there is stands in the navigation.
+        The address may be from another version. The navigation lists every page.
       </Empty>
       <p class="body">
         <Btn href={to("")}>Overview</Btn>

@@ -51,7 +51,7 @@ export function DeadLettersPage(): JSX.Element {
             {(data) =>
               data.groups.length === 0 ? (
                 <Empty title="Nothing here.">
-                  A job whose last attempt fails stands here until it is retried or deleted.
+                  A job whose last attempt fails appears here until it is retried or deleted.
                 </Empty>
               ) : (
                 <GroupTable groups={data.groups} />

@@ -100,7 +100,7 @@ export function Gantt({ story }: { readonly story: Story }): JSX.Element {
       </div>
       {attempts.length === 0 && (
         <p class="body dim">
-          No attempt yet. Each one stands here with its worker, its steps and how long they took.
+          No attempt yet. Each one appears here with its worker, its steps and how long they took.
         </p>
       )}
     </Panel>

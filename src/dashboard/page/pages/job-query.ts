@@ -1,4 +1,4 @@
-/** The filters of the list of jobs, as they stand in the address. */
+/** The filters of the list of jobs, as the address has them. */
 import { serverNow } from "../live.ts";
 import { to } from "../router.ts";
 
@@ -54,7 +54,7 @@ function sinceOf(value: string): number {
   return span === undefined ? Number(value) : Math.floor((serverNow() - span) / 1_000) * 1_000;
 }
 
-/** How many rows stand on a page. */
+/** How many rows a page has. */
 export const PAGE = 50;
 
 /** The request for a list, by the address. */

@@ -115,7 +115,7 @@ function JobView({
               none={
                 job.status === "done"
                   ? "None: the task returned nothing."
-                  : "None yet. It stands here when the job is done."
+                  : "None yet. It appears here when the job is done."
               }
             />
           </div>

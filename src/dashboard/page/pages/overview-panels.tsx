@@ -139,7 +139,7 @@ export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }):
     >
       {jobs.length === 0 ? (
         <p class="body dim">
-          No job has failed. A job that fails for good stands here, with its error.
+          No job has failed. A job that fails for good appears here, with its error.
         </p>
       ) : (
         <table class="table">

@@ -120,7 +120,7 @@ function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element 
     <section class="panel">
       <Empty title={isStopped ? "None has ended." : "No worker is alive."}>
         {isStopped ? (
-          "Workers that stop or crash stand here, with the reason."
+          "Workers that stop or crash appear here, with the reason."
         ) : (
           <>
             Jobs wait until one starts: <code>holdfast work --tasks tasks.ts</code>

@@ -55,7 +55,7 @@ class AuditBrokenError extends HoldfastError {
 
 export function auditCommand(kit: Kit): Command {
   const command = new Command("audit").description(
-    "list what operators did, and verify that the audit log is unchanged",
+    "list operator actions, and verify that the audit log is unchanged",
   );
   command.addCommand(listCommand(kit), { isDefault: true });
   command.addCommand(verifyCommand(kit));
@@ -65,7 +65,7 @@ export function auditCommand(kit: Kit): Command {
 
 function listCommand(kit: Kit): Command {
   return new Command("list")
-    .description("list what operators did, newest last")
+    .description("list operator actions, newest last")
     .addOption(urlOption())
     .option(
       "--subject <subject>",

@@ -186,7 +186,7 @@ export function retryCommand(kit: Kit): Command {
     .description("make failed, cancelled or expired jobs pending again")
     .argument("[id...]", "job ids, or unambiguous prefixes")
     .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
-    .option("--with-called", "also retry called jobs whose failure caused theirs");
+    .option("--with-called", "also retry the called jobs whose failure made these jobs fail");
   return filterOptions(command, { when: "finished" })
     .addHelpText(
       "after",
@@ -227,7 +227,7 @@ async function retry(
 // `holdfast bulk`: the stored actions, and those that have no command of their own.
 
 export function bulkCommand(kit: Kit): Command {
-  const command = new Command("bulk").description("delete or move many jobs; follow bulk actions");
+  const command = new Command("bulk").description("delete, move or reprioritize many jobs; list, stop and resume bulk actions");
   command.addCommand(listCommand(kit), { isDefault: true });
   command.addCommand(showCommand(kit));
   command.addCommand(deleteCommand(kit));
@@ -259,7 +259,7 @@ function showCommand(kit: Kit): Command {
 function deleteCommand(kit: Kit): Command {
   const command = new Command("delete").description("delete ended jobs that match a filter");
   return filterOptions(command, { when: "finished" })
-    .addHelpText("after", `\n--status is required: ${finalStatuses.join(", ")}.`)
+    .addHelpText("after", `\n--status is required and must be one of: ${finalStatuses.join(", ")}.`)
     .action(({ url, ...given }: FilterCommandOptions) =>
       startAlone(kit, url, given, (filter) => ({ action: "delete", filter })),
     );

@@ -38,7 +38,7 @@ export function topCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("top")
     .description("live view of queues, workers and failures")
     .addOption(urlOption())
-    .option("--once", "print one snapshot and exit, as it does without a terminal")
+    .option("--once", "print one snapshot and exit (the default without a terminal)")
     .action((options: TopOptions) => top(kit, options));
 }
 

@@ -36,7 +36,7 @@ const LIMIT_DEFAULT = 20;
 
 export function flowsCommand(kit: Kit): Command {
   const command = new Command("flows").description(
-    "list flows and batches; enqueue, show, cancel and retry one",
+    "list flows and batches; enqueue, show, cancel or retry one",
   );
   command.addCommand(listCommand(kit), { isDefault: true });
   command.addCommand(showCommand(kit));

@@ -62,7 +62,7 @@ function listCommand(kit: Kit): Command {
 
 function statsCommand(kit: Kit): Command {
   return new Command("stats")
-    .description("show how often locks were acquired and how long that took")
+    .description("show how often locks were acquired and how long callers waited")
     .addOption(urlOption())
     .option("--type <name>", "only keys that begin with '<name>:'")
     .option("--last <duration>", "how far back, at most 7d", duration, "1h")

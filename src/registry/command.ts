@@ -71,7 +71,7 @@ function listCommand(kit: Kit): Command {
     .description("list workers, newest first")
     .addOption(urlOption())
     .option("--type <name>", "only workers of this type")
-    .option("--all", "also stopped workers")
+    .option("--all", "also list stopped workers")
     .option("--limit <n>", "maximum number of workers", wholeNumber, LIMIT_DEFAULT)
     .action((options: ListOptions) => list(kit, options));
 }

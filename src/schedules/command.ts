@@ -114,7 +114,7 @@ function runsCommand(kit: Kit): Command {
 
 function nextCommand(terminal: Terminal): Command {
   return new Command("next")
-    .description("show a cron expression in words, and when it would run; stores nothing")
+    .description("describe a cron expression in words and show when it would run; stores nothing")
     .argument("<cron>", "five fields, or six with seconds first, such as '30 2 * * *'")
     .option("--time-zone <name>", "the time zone, such as Europe/Berlin (default: UTC)")
     .option("--count <n>", "number of runs", wholeNumber, NEXT_DEFAULT)
@@ -139,7 +139,7 @@ Example:
 }
 
 function editCommand(kit: Kit): Command {
-  return withChanges(named("edit", "change a schedule; omitted options do not change"))
+  return withChanges(named("edit", "change a schedule; options that you omit keep their values"))
     .option(
       "--revision <n>",
       "refuse the change if the schedule has a different revision",

@@ -146,7 +146,7 @@ interface RerunOptions extends DatabaseOptions, ReasonOptions {
 
 export function rerunCommand(kit: Kit): Command {
   return new Command("rerun")
-    .description("run a job that has ended again from one of its steps")
+    .description("rerun an ended job from one of its steps")
     .argument("<id>", "the job's id, or an unambiguous prefix")
     .addOption(new Option("--from <step>", "the step to start from").conflicts("fromStart"))
     .option("--from-start", "repeat all steps")

@@ -227,7 +227,9 @@ async function retry(
 // `holdfast bulk`: the stored actions, and those that have no command of their own.
 
 export function bulkCommand(kit: Kit): Command {
-  const command = new Command("bulk").description("delete, move or reprioritize many jobs; list, stop and resume bulk actions");
+  const command = new Command("bulk").description(
+    "delete, move or reprioritize many jobs; list, stop and resume bulk actions",
+  );
   command.addCommand(listCommand(kit), { isDefault: true });
   command.addCommand(showCommand(kit));
   command.addCommand(deleteCommand(kit));

@@ -63,7 +63,9 @@ export const metrics = {
   ),
   holdfast_attempts_total: counter("Ended attempts by outcome.", "queue", "task", "outcome"),
   holdfast_jobs_claimed_total: counter("Claimed jobs."),
-  holdfast_leases_lost_total: counter("Leases lost to another worker while the job ran in this process."),
+  holdfast_leases_lost_total: counter(
+    "Leases lost to another worker while the job ran in this process.",
+  ),
   holdfast_leases_recovered_total: counter("Expired leases of other workers that were reclaimed."),
   holdfast_stale_writes_refused_total: counter(
     "Outcomes refused because another worker held the lease by then.",

@@ -46,7 +46,9 @@ function listCommand(kit: Kit): Command {
 function actCommand(kit: Kit, action: "pause" | "resume"): Command {
   return new Command(action)
     .description(
-      action === "pause" ? "pause a queue: workers claim none of its jobs" : "resume a paused queue",
+      action === "pause"
+        ? "pause a queue: workers claim none of its jobs"
+        : "resume a paused queue",
     )
     .argument("<queue>", "the queue's name")
     .addOption(urlOption())
@@ -67,7 +69,10 @@ function setCommand(kit: Kit): Command {
     .option("--lane <name>", "set the limits of one lane")
     .option("--task <name>", "set the limits of one task in this queue")
     .option("--weight <n>", "the share of a lane when lanes take turns")
-    .option("--ageing <duration>", "how much longer a job may wait for each step that its priority is lower")
+    .option(
+      "--ageing <duration>",
+      "how much longer a job may wait for each step that its priority is lower",
+    )
     .addOption(reasonOption())
     .addHelpText(
       "after",

@@ -9,7 +9,7 @@ const ship = defineTask({
   },
 });
 
-await using holdfast = await openHoldfast("sqlite:shop.db"); // a file; it is created
+await using holdfast = await openHoldfast("sqlite:shop.db"); // creates the file if needed
 await holdfast.startWorker({ tasks: [ship], concurrency: 20, signals: true });
 
 // One live job per key: enqueueing the same key again returns this job until it has finished.

@@ -36,7 +36,7 @@ const processSettings = {
     file: "logLevel",
     kind: oneOf(logLevels),
     initial: "info",
-    about: "The lowest level that is logged.",
+    about: "The lowest level to log.",
   }),
   processes: settled({
     group: "Process",

@@ -10,7 +10,7 @@ const REPEATED = new RegExp(`^(.{1,${PIECE_LENGTH_MAX}})\\1+$`);
 
 /** Completes "must be …". */
 export const BEARER_ALLOWED =
-  `${BEARER_LENGTH_MIN} to ${BEARER_LENGTH_MAX} letters, digits or any of . ~ + / = - _, such as 'openssl rand -hex 32' prints; ` +
+  `${BEARER_LENGTH_MIN} to ${BEARER_LENGTH_MAX} letters, digits or any of . ~ + / = - _, such as the output of 'openssl rand -hex 32'; ` +
   `not an example such as change-me, and not a few characters repeated`;
 
 export function isBearer(token: string): boolean {

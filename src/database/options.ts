@@ -61,7 +61,7 @@ export const databaseSettings = {
     file: null,
     kind: password(),
     initial: null,
-    about: "The MySQL password; set it to an empty value if there is none.",
+    about: "The MySQL password; set it to an empty string if there is none.",
     emptyCounts: true,
   }),
   mysqlName: setting({

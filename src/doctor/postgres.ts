@@ -149,7 +149,7 @@ export function preparedTransaction({ openMsMax }: { readonly openMsMax: number 
     severity: "warning",
     problem:
       "Prepared transactions were never committed: they hold their locks and prevent cleanup of dead rows.",
-    remedy: "Commit or roll them back: rollback prepared '<name>'.",
+    remedy: "Commit them or roll them back: rollback prepared '<name>'.",
     cost: "quick",
     find: asking<{ name: string; owner: string; at: number }>(
       (_engine, { limit }) => sql`

@@ -76,7 +76,7 @@ export const workerChecks: readonly Check[] = [
     severity: "warning",
     problem: "Workers died: they send no heartbeat, or their rows were closed for that reason.",
     remedy:
-      "Check whether their processes are alive, and if not, why. Any live worker closes such rows; their jobs are retried when their leases expire.",
+      "Check whether their processes are alive. If they are not, find out why. Any live worker closes such rows; their jobs are retried when their leases expire.",
     cost: "quick",
     find: findSilent(
       "stale",

@@ -40,7 +40,7 @@ export interface WorkerOptions {
   readonly queues?: readonly string[] | Readonly<Record<string, number>>;
   /** Jobs at once. Default 10, or the sum of the numbers in `queues`. */
   readonly concurrency?: number;
-  /** How long a claimed job stays leased unless the worker renews it. Default 30 s. */
+  /** How long the lease on a claimed job lasts unless the worker renews it. Default 30 s. */
   readonly lease?: Duration;
   /** The share of the lease after which it is renewed. Default 0.5. */
   readonly extendAt?: number;
@@ -50,9 +50,9 @@ export interface WorkerOptions {
   readonly maintenanceInterval?: Duration;
   /** How long to wait before reclaiming an expired lease. Default 2 s. */
   readonly grace?: Duration;
-  /** After this many lost leases a job fails as poison. Default 3. */
+  /** After this many lost leases, a job fails as a poison job. Default 3. */
   readonly maxCrashes?: number;
-  /** Whether a job whose last worker died runs alone next, so that it cannot harm other jobs again. Default true. */
+  /** Whether a job whose last worker died runs alone at its next attempt, so that it cannot harm other jobs again. Default true. */
   readonly runSuspectsAlone?: boolean;
   /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
   readonly maxBlock?: Duration;
@@ -355,7 +355,7 @@ export const workerSettings = {
     ...named("HOLDFAST_LEASE", "--lease <duration>", "lease"),
     kind: span({ least: LEASE_MS_MIN }),
     initial: toMs("lease", DEFAULT_LEASE),
-    about: "How long a claimed job stays leased unless the worker renews it.",
+    about: "How long the lease on a claimed job lasts unless the worker renews it.",
   }),
   maintenanceInterval: settled({
     ...named(
@@ -377,13 +377,13 @@ export const workerSettings = {
     ...named("HOLDFAST_MAX_CRASHES", "--max-crashes <n>", "maxCrashes"),
     kind: whole(CRASHES.least, CRASHES.most),
     initial: DEFAULT_CRASHES_MAX,
-    about: "Number of lost leases after which a job fails as poison.",
+    about: "Number of lost leases after which a job fails as a poison job.",
   }),
   runSuspectsAlone: settled({
     ...named("HOLDFAST_RUN_SUSPECTS_ALONE", null, "runSuspectsAlone"),
     kind: yesOrNo(),
     initial: true,
-    about: "Whether a job whose last worker died runs alone next.",
+    about: "Whether a job whose last worker died runs alone at its next attempt.",
   }),
   slots: setting({
     ...named("HOLDFAST_SLOTS", "--slots <n>", "slots"),
@@ -408,14 +408,14 @@ export const workerSettings = {
     kind: span({ least: LOOP_MS_MIN }),
     initial: null,
     about:
-      "Mark a worker dead after this long without a heartbeat (default: 30s, at least two heartbeats).",
+      "Mark a worker dead after this long without a heartbeat (default: 30s, but at least two heartbeat intervals).",
   }),
   stoppingTimeout: setting({
     ...named("HOLDFAST_STOPPING_TIMEOUT", "--stopping-timeout <duration>", "stoppingTimeout"),
     kind: span({ least: LOOP_MS_MIN }),
     initial: null,
     about:
-      "Mark a stopping worker dead after this long without a heartbeat (default: 60s, at least two heartbeats).",
+      "Mark a stopping worker dead after this long without a heartbeat (default: 60s, but at least two heartbeat intervals).",
   }),
   retentionDone: settled({
     ...named("HOLDFAST_RETENTION_DONE", null, "retention.done"),

@@ -38,7 +38,7 @@ export const itemChecks: readonly Check[] = [
     severity: "critical",
     problem: "The counts of items' children are wrong.",
     remedy:
-      "Items were written while triggers were missing. Correct the rows of `item_progress` to the values reported here.",
+      "Items were written while triggers were missing. Set the rows of `item_progress` to the values reported here.",
     cost: "full",
     find: asking<{ id: string; workflow: string; status: string; counted: number; there: number }>(
       (_engine, { limit }) => sql`

@@ -18,7 +18,7 @@ export const placeChecks: readonly Check[] = [
   {
     name: "job-in-two-tables",
     severity: "critical",
-    problem: "Jobs are in two states at once: they may run twice, or again after they ended.",
+    problem: "Jobs are in two states at once: they may run twice, or again after they have ended.",
     remedy:
       "Stop the workers, compare both rows, and delete the one that does not match the job's attempts (holdfast job <id>).",
     cost: "full",
@@ -94,7 +94,7 @@ export const orphanChecks: readonly Check[] = [
     name: "key-orphaned",
     severity: "warning",
     problem:
-      "Keys are held by jobs that have ended or do not exist, so no job with these keys is accepted.",
+      "Keys are held by jobs that have ended or do not exist, so no new job with these keys is accepted.",
     remedy: "Release the keys (--fix).",
     cost: "full",
     find: asking<KeyRow>(

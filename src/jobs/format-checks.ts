@@ -24,7 +24,7 @@ export const formatChecks: readonly Check[] = [
     name: "job-id-format",
     severity: "info",
     problem:
-      "Jobs have ids that are not UUIDv7: they are listed out of order, and on PostgreSQL land in a separate partition.",
+      "Jobs have ids that are not UUIDv7: they are listed out of order and, on PostgreSQL, stored in a separate partition.",
     remedy: "Let the library generate ids, or generate lower-case UUIDv7 ids.",
     cost: "full",
     find: async (engine, look) => {

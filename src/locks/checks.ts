@@ -12,7 +12,7 @@ export const lockChecks: readonly Check[] = [
     severity: "info",
     problem: "Locks expired without being released: the owner died or was too slow.",
     remedy:
-      "No process is blocked. Check whether the owners are alive, and whether their ttl is long enough.",
+      "No process is blocked. Check whether the owners are alive, and whether the ttl of their locks is long enough.",
     cost: "quick",
     find: asking<{ key: string; owner: string; at: number }>(
       (engine, { limit }) => sql`

@@ -168,7 +168,7 @@ export const stepChecks: readonly Check[] = [
     severity: "warning",
     problem: "The number of recorded attempts differs from the number of claims.",
     remedy:
-      "Attempts were deleted, or states were written, manually. The missing history cannot be restored.",
+      "Attempts were deleted manually, or states were written manually. The missing history cannot be restored.",
     cost: "full",
     find: asking<{ id: string; epoch: number; recorded: number }>(
       // Every claim leaves a row when it ends; a running one has not ended.

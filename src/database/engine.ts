@@ -145,6 +145,9 @@ export interface Engine {
   /** Creates the table `migration`, then runs the body in one transaction while no other process migrates. */
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
 
+  /** Omitted: every new database runs all migrations. */
+  readonly image?: Image;
+
   /** Makes sure that a session whose answer was lost does not write any more. */
   endSession(session: number): Promise<void>;
 
@@ -162,6 +165,14 @@ export interface Engine {
   tell(hint: Hint): void;
 
   close(): Promise<void>;
+}
+
+/** The tables of a new database, copied instead of made again. */
+export interface Image {
+  /** Copies the tables into an empty database. Returns false if there is no copy yet, or if the database has tables. */
+  copy(): Promise<boolean>;
+  /** Keeps a copy of a database that was empty and has just been migrated. */
+  keep(): Promise<void>;
 }
 
 export interface Transaction {

@@ -15,7 +15,19 @@ interface Applied {
   applied_at: number;
 }
 
-export function migrate(engine: Engine): Promise<Migrated> {
+export async function migrate(engine: Engine): Promise<Migrated> {
+  if (engine.image !== undefined && (await engine.image.copy())) return allOf(engine);
+  const migrated = await migrateTables(engine);
+  if (migrated.from === 0) await engine.image?.keep();
+  return migrated;
+}
+
+/** What an empty database reports. */
+function allOf(engine: Engine): Migrated {
+  return { from: 0, to: newest(engine), applied: engine.migrations.map(({ name }) => name) };
+}
+
+function migrateTables(engine: Engine): Promise<Migrated> {
   return engine.migrationLock(async (tx) => {
     const from = checkNotTooNew(engine, await applied(tx));
     const missing = engine.migrations.filter((migration) => migration.version > from);

@@ -13,7 +13,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import { suite, test } from "node:test";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { alertStatuses } from "../../src/alerts/alert.ts";
 import { severities } from "../../src/core/finding.ts";
 import { ITEM_LEVELS_MAX, itemActions } from "../../src/core/item.ts";
@@ -166,6 +168,45 @@ suite("frozen migrations", () => {
     const [length, ...planted] = shown(folder);
     assert.equal(length, 99);
     assert.deepEqual(planted, shown(ROOT).slice(1));
+  });
+});
+
+suite("databases in memory", () => {
+  const open = async (): Promise<{ store: Store; database: DatabaseSync }> => {
+    const store = await openStore("sqlite::memory:");
+    const { connection } = store.db.engine as unknown as { connection: { database: DatabaseSync } };
+    return { store, database: connection.database };
+  };
+  const schema = (database: DatabaseSync): unknown[] =>
+    database.prepare("select type, name, sql from sqlite_schema order by rowid").all();
+
+  test("start as copies of the first one, each with tables of its own", async () => {
+    const opened = [await open(), await open(), await open()] as const;
+    const [first, second, third] = opened;
+    const migrated = [await first.store.migrate()];
+    first.database.exec(
+      "insert into holdfast_queue (name, governed, updated_at) values ('first', 0, 0)",
+    );
+    migrated.push(await second.store.migrate(), await third.store.migrate());
+    second.database.exec(
+      "insert into holdfast_queue (name, governed, updated_at) values ('second', 0, 0)",
+    );
+    assert.deepEqual(migrated[1], migrated[0]);
+    assert.deepEqual(migrated[2], migrated[0]);
+    assert.equal(migrated[0]?.from, 0);
+    assert.deepEqual(schema(second.database), schema(first.database));
+    assert.deepEqual(third.database.prepare("select name from holdfast_queue").all(), []);
+    await third.store.checkSchema();
+    for (const { store } of opened) await store.close();
+  });
+
+  test("keep the tables they had", async () => {
+    const { store, database } = await open();
+    database.exec("create table theirs (a int); insert into theirs values (1)");
+    await store.migrate();
+    assert.equal(database.prepare("select a from theirs").all().length, 1);
+    await store.checkSchema();
+    await store.close();
   });
 });
 

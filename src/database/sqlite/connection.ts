@@ -123,6 +123,12 @@ export class Connection {
     this.#probe?.(`after ${text}`);
   }
 
+  /** Replaces the contents of a database in memory. The driver finalizes all statements. */
+  replace(contents: Uint8Array): void {
+    this.#statements.clear();
+    this.#db.deserialize(contents);
+  }
+
   /** Throws if the open file is not the one at its path any more. */
   lookAtFile(): void {
     this.#guard?.look(this.#runtime.monotonic());

@@ -13,6 +13,7 @@ import {
   type Change,
   type Engine,
   type Hint,
+  type Image,
   type Put,
   type Row,
   TABLES,
@@ -29,6 +30,7 @@ import type { Ask, Asked } from "../user-tx/send.ts";
 import { Connection, type Probe } from "./connection.ts";
 import { isBusy, translate } from "./errors.ts";
 import { checkFile, createFile, FileGuard } from "./file.ts";
+import { imageOf } from "./image.ts";
 import { introspection } from "./introspection.ts";
 import { FileWatch } from "./watch.ts";
 
@@ -57,6 +59,7 @@ export class SqliteEngine implements Engine {
   readonly lanes = 1;
   /** For the hot statements. */
   readonly connection: Connection;
+  readonly image?: Image;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
 
   private constructor(connection: Connection, options: SqliteOptions) {
@@ -66,6 +69,7 @@ export class SqliteEngine implements Engine {
     this.database = basename(options.path);
     const inMemory = options.path === ":memory:";
     this.address = inMemory ? null : { engine: "sqlite", options: { path: options.path } };
+    if (inMemory) this.image = imageOf(connection, options.runtime);
   }
 
   static async open(options: SqliteOptions): Promise<SqliteEngine> {

@@ -6,7 +6,7 @@
  */
 import { bareName } from "../core/name.ts";
 import { asRow, type Engine, type Transaction } from "../database/engine.ts";
-import { sql } from "../database/sql.ts";
+import { sql, type Sql } from "../database/sql.ts";
 import type { ClaimedJob, Claiming } from "../jobs/store.ts";
 import { type GateRow, Gates } from "./gates.ts";
 import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
@@ -42,8 +42,8 @@ export async function claimGoverned(
   tx: Transaction,
   wanted: WantedOfQueue,
 ): Promise<Turn> {
-  const { queue, cursor } = wanted;
-  const opened = await open(engine, tx, queue);
+  const { cursor } = wanted;
+  const opened = await open(engine, tx, wanted);
   if (opened === null) return { claimed: [], cursor: null, lookInMs: null };
   if (opened === "paused") return { claimed: [], cursor, lookInMs: null };
   return new GovernedClaim({ engine, tx, wanted, ...opened }).run();
@@ -56,35 +56,43 @@ interface Opened {
   readonly isPaced: boolean;
   /** Some lanes have limits or weights of their own. */
   readonly hasLaneRules: boolean;
+  /** The lanes behind the cursor, and the first lanes of all. */
+  readonly nextLanes: readonly [string[], string[]];
 }
 
-/** Locks the gates of the queue and of tasks, then reads the rules: a claim must not use rules from before it waited. */
+/**
+ * Locks the gates of the queue and of tasks, then reads the rules: a claim must not use rules from before it waited. The
+ * lanes that it visits first come with the same round trip.
+ */
 async function open(
   engine: Engine,
   tx: Transaction,
-  queue: string,
+  { queue, cursor, limit }: WantedOfQueue,
 ): Promise<Opened | "paused" | null> {
-  const [rows = [], settings = [], rules = [], ofLanes = [], clock = []] = await tx.allOf([
-    sql`select kind, name, allowed_at
+  const [rows = [], settings = [], rules = [], ofLanes = [], clock = [], ...lanes] = await tx.allOf(
+    [
+      sql`select kind, name, allowed_at
           from holdfast.gate ${engine.byPrimaryKey()}
          where queue = ${queue}
            and kind in ('queue', 'task')
          order by kind, name
            ${engine.lockRows()}`,
-    sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
-    sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+      sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
+      sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
           from holdfast.queue_rule
          where queue = ${queue}
            and kind in ('queue', 'lanes', 'task')`,
-    // One row is enough: of lanes with a rate, the one with the smallest burst.
-    sql`select rate_burst
+      // One row is enough: of lanes with a rate, the one with the smallest burst.
+      sql`select rate_burst
           from holdfast.queue_rule
          where queue = ${queue}
            and kind = 'lane'
          order by case when rate_burst is null then 1 else 0 end, rate_burst
          limit 1`,
-    sql`select ${engine.now()} as now`,
-  ]);
+      sql`select ${engine.now()} as now`,
+      ...lanesAfter(engine, queue, cursor, lanesIn(limit)),
+    ],
+  );
   const [setting] = settings;
   if (setting === undefined) return null;
   if (setting["paused_at"] !== null) return "paused";
@@ -96,7 +104,35 @@ async function open(
   const ofLane = lane?.["rate_burst"] ?? null;
   const bursts = known.flatMap(({ rate }) => rate?.burst ?? []);
   const smallest = Math.min(...bursts, ofLane === null ? Number.POSITIVE_INFINITY : Number(ofLane));
-  return { gates, nowMs, isPaced: smallest < AHEAD_BURST, hasLaneRules: lane !== undefined };
+  return {
+    gates,
+    nowMs,
+    isPaced: smallest < AHEAD_BURST,
+    hasLaneRules: lane !== undefined,
+    nextLanes: textsOf(lanes as unknown as LaneRow[][]),
+  };
+}
+
+/** Few lanes in a turn and several jobs of each: other workers find gates that are free. */
+function lanesIn(places: number): number {
+  return Math.ceil(Math.sqrt(places));
+}
+
+interface LaneRow {
+  readonly lane: string;
+}
+
+function lanesAfter(
+  { introspection }: Engine,
+  queue: string,
+  cursor: string,
+  count: number,
+): Sql[] {
+  return [introspection.lanes(queue, cursor, count), introspection.lanes(queue, null, count)];
+}
+
+function textsOf([behind = [], first = []]: readonly LaneRow[][]): [string[], string[]] {
+  return [behind.map(({ lane }) => lane), first.map(({ lane }) => lane)];
 }
 
 interface PendingRow {
@@ -164,10 +200,11 @@ class GovernedClaim {
     let wrapped = false;
     let more: Lane[] = [];
     while (this.#left > 0 && visited < VISITS_MAX) {
-      // Few lanes in a turn and several jobs of each: other workers find gates that are free.
-      const count = Math.max(Math.ceil(Math.sqrt(this.#left)), Math.min(visited, LANES_MAX));
+      const count = Math.max(lanesIn(this.#left), Math.min(visited, LANES_MAX));
       const before = this.#cursor;
-      const lanes: readonly Lane[] = wrapped ? more : await this.#nextLanes(count);
+      const lanes: readonly Lane[] = wrapped
+        ? more
+        : this.#follow(await this.#lanesBehind(count, visited), count);
       if (lanes.length === 0 && wrapped) return;
       if (wrapped) more = [];
       else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
@@ -178,23 +215,21 @@ class GovernedClaim {
     }
   }
 
+  async #lanesBehind(count: number, visited: number): Promise<readonly [string[], string[]]> {
+    const { engine, tx, wanted, nextLanes } = this.#parts;
+    if (visited === 0) return nextLanes;
+    return textsOf(await tx.allOf(lanesAfter(engine, wanted.queue, this.#cursor, count)));
+  }
+
   /** From the cursor to the last lane, then from the first to where the turn began. */
-  async #nextLanes(count: number): Promise<Lane[]> {
-    const { engine, tx, wanted } = this.#parts;
-    const { queue, cursor: start } = wanted;
-    const { introspection } = engine;
-    const [behind = [], first = []] = await tx.allOf<{ lane: string }>([
-      introspection.lanes(queue, this.#cursor, count),
-      introspection.lanes(queue, null, count),
-    ]);
-    const ahead = behind.map(({ lane }) => lane);
-    const before = first.map(({ lane }) => lane).filter((text) => text <= start);
+  #follow([behind, first]: readonly [string[], string[]], count: number): Lane[] {
+    const { cursor: start } = this.#parts.wanted;
+    const before = first.filter((text) => text <= start);
     const texts =
-      this.#cursor < start
-        ? ahead.filter((text) => text <= start)
-        : [...ahead, ...before].slice(0, count);
-    this.#cursor = texts.at(-1) ?? start;
-    return texts.map(laneOf);
+      this.#cursor < start ? behind.filter((text) => text <= start) : [...behind, ...before];
+    const next = texts.slice(0, count);
+    this.#cursor = next.at(-1) ?? start;
+    return next.map(laneOf);
   }
 
   /** Takes a share of each lane. Returns the lanes that may have more. */
@@ -227,9 +262,12 @@ class GovernedClaim {
     const { gates } = this.#parts;
     const weightOf = ({ name }: Lane): number => rules.get(name)?.weight ?? 1;
     const total = lanes.reduce((sum, lane) => sum + weightOf(lane), 0);
+    const shareOf = (lane: Lane): number => Math.floor((this.#left * weightOf(lane)) / total);
+    // What rounding left over: a second pass for a few places would cost as much as the first.
+    const rest = this.#left - lanes.reduce((sum, lane) => sum + shareOf(lane), 0);
     let left = this.#left;
-    return lanes.flatMap((lane) => {
-      const share = Math.max(1, Math.floor((this.#left * weightOf(lane)) / total));
+    return lanes.flatMap((lane, index) => {
+      const share = Math.max(1, shareOf(lane) + (index < rest ? 1 : 0));
       const places = Math.min(share, gates.roomOf(lane), left);
       if (places <= 0) return [];
       left -= places;

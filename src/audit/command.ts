@@ -181,7 +181,7 @@ async function verify({ terminal, open }: Kit, { url, ...options }: VerifyOption
 }
 
 function seenSoFar({ items, lines, actions }: VerifyProgress): string {
-  return `  ${counted(actions, "action")} of operators, ${counted(lines, "line")} of ${counted(items, "item")} …`;
+  return `  ${counted(actions, "operator action")}, ${counted(lines, "line")} of ${counted(items, "item")} …`;
 }
 
 function verdict(

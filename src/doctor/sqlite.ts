@@ -73,7 +73,7 @@ function integrity(): Check {
     severity: "critical",
     problem: "The file is damaged, or contains rows that violate its own constraints.",
     remedy:
-      "Stop all processes, keep a copy, and restore the file from a backup (or use `.recover` of the sqlite3 shell).",
+      "Stop all processes, keep a copy, and restore the file from a backup (or use `.recover` in the sqlite3 shell).",
     cost: "deep",
     find: async (engine, look) => {
       const results = await asking<{ result: string }>(

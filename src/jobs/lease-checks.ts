@@ -72,7 +72,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
     severity: "warning",
     problem: "Leases expired long ago and were not reclaimed: no worker is doing maintenance.",
     remedy:
-      "Start a worker: any worker does the maintenance for all. Or reclaim the jobs now (--fix).",
+      "Start a worker: any worker does the maintenance for all queues. Or reclaim the jobs now (--fix).",
     cost: "quick",
     find: asking<LeaseRow>(
       (engine, { limit }) => sql`
@@ -192,7 +192,7 @@ const OVERDUE_CHECKS: readonly MovingCheck[] = [
     severity: "warning",
     problem: "Due jobs were not promoted to pending: no worker is doing maintenance.",
     remedy:
-      "Start a worker: any worker does the maintenance for all. Or make the jobs pending now (--fix).",
+      "Start a worker: any worker does the maintenance for all queues. Or make the jobs pending now (--fix).",
     cost: "quick",
     find: asking<{ id: string; status: string; at: number }>(
       (engine, { limit }) => overdue(engine, limit),

@@ -20,7 +20,7 @@ export const waitChecks: readonly Check[] = [
     name: "waiting-for-nothing",
     severity: "critical",
     problem:
-      "Jobs wait without a time, event, job or effect in doubt to wait for, so they wait forever.",
+      "Jobs are waiting, but not for a time, an event, a job or an effect in doubt, so they wait forever.",
     remedy:
       "Cancel and retry them (holdfast cancel <id>, holdfast retry <id>): their completed steps are kept.",
     cost: "full",

@@ -93,7 +93,8 @@ export const itemChecks: readonly Check[] = [
   {
     name: "item-tree",
     severity: "critical",
-    problem: "Items have a missing parent, or do not match its position in the tree.",
+    problem:
+      "Items refer to a missing parent, or their position in the tree does not match that of their parent.",
     remedy:
       "Items were deleted or changed while triggers were missing. Restore the parent from a backup.",
     cost: "full",

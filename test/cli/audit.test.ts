@@ -101,7 +101,7 @@ suite("holdfast audit", () => {
   test("reports an unchanged log, and prints the witness for the next run", async () => {
     const { code, stdout } = await desk.holdfast(["audit", "verify"]);
     assert.equal(code, 0);
-    assert.match(stdout, /^2 actions of operators, 4 lines of 2 items\nNo line was removed/);
+    assert.match(stdout, /^2 operator actions, 4 lines of 2 items\nNo line was removed/);
     const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];
     const { held, items } = await desk.json(["audit", "verify", "--witness", witness]);
     assert.deepEqual([held, items], [true, 2]);

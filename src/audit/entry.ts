@@ -51,6 +51,7 @@ export interface AuditBreak {
 export const subjects = {
   job: (id: string): string => `job ${id}`,
   queue: (name: string): string => `queue ${name}`,
+  queues: "all queues",
   worker: (id: string): string => `worker ${id}`,
   type: (name: string): string => `type ${name}`,
   workers: "all workers",

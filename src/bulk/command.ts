@@ -43,7 +43,10 @@ interface BulkCliOptions {
   readonly status?: Status;
   readonly queue?: string;
   readonly task?: string;
+  readonly key?: string;
   readonly tag?: readonly string[];
+  readonly worker?: string;
+  readonly build?: string;
   readonly since?: Date;
   readonly until?: Date;
   readonly error?: string;
@@ -64,7 +67,10 @@ function filterOptions(command: Command, { when }: { readonly when: string }): C
     .addOption(new Option("--status <status>", "only jobs with this status").choices(statuses))
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
+    .option("--key <key>", "only jobs with this key")
     .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
+    .option("--worker <id>", "only jobs that ran or run on this worker")
+    .option("--build <id>", "only jobs that ran or run on a worker of this build")
     .option(
       "--since <time>",
       `only jobs ${when} since this time: 1h (ago), or 2027-01-31T09:00:00Z`,
@@ -104,9 +110,11 @@ interface SplitOptions<Options> {
 }
 
 function split<Options extends BulkCliOptions>(options: Options): SplitOptions<Options> {
-  const { status, queue, task, tag, since, until, error, code, all, ...others } = options;
+  const { status, queue, task, key, tag, worker, build, ...more } = options;
+  const { since, until, error, code, all, ...others } = more;
   const { dryRun = false, detach = false, ...rest } = others;
-  const named = { status, queue, task, tags: tag, since, until, error, code, all };
+  const times = { since, until, error, code, all };
+  const named = { status, queue, task, key, tags: tag, worker, build, ...times };
   const given = Object.entries(named).filter(([, value]) => value !== undefined);
   const filter = given.length === 0 ? null : (Object.fromEntries(given) as BulkFilter);
   return { filter, dryRun, detach, rest: rest as Omit<Options, keyof BulkCliOptions> };

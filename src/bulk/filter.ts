@@ -10,7 +10,7 @@ import {
   type Status,
   statuses,
 } from "../core/job.ts";
-import { checkName, checkQueue, checkTaskName, isReserved } from "../core/name.ts";
+import { checkKey, checkName, checkQueue, checkTaskName, isReserved } from "../core/name.ts";
 import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
@@ -31,10 +31,16 @@ export interface BulkFilter {
   readonly queue?: string;
   /** A name without a version matches all versions. */
   readonly task?: string;
+  /** The key that the job was enqueued with. */
+  readonly key?: string;
   /** The job has all of these tags. */
   readonly tags?: readonly string[];
   /** One of these jobs, at most 1,000. */
   readonly ids?: readonly string[];
+  /** It ran or runs on this worker. */
+  readonly worker?: string;
+  /** It ran or runs on a worker of this build. */
+  readonly build?: string;
   /** Only jobs that ended (or, if not ended, were enqueued) at or after this time. */
   readonly since?: number | Date;
   /** Before this time. */
@@ -79,7 +85,7 @@ export const ERROR_LENGTH_MAX = 1_000;
 
 export const IDS_MAX = 1_000;
 
-const FILTERS = "status queue task tags ids since until error code all".split(" ");
+const FILTERS = "status queue task key tags ids worker build since until error code all".split(" ");
 
 const OF_ACTION: Readonly<Record<BulkAction, readonly string[]>> = {
   retry: ["attempts", "withCalled"],
@@ -171,13 +177,17 @@ function termsOf(request: BulkRequest): BulkTerms {
 
 function checkFilter(filter: BulkFilter): StoredFilter {
   checkKnown(filter, new Set(FILTERS), { field: "filter", example: '{ task: "mail.send" }' });
-  const { status, queue, task, tags, ids, since, until, error, code, all } = filter;
+  const { status, queue, task, key, tags, ids, worker, build } = filter;
+  const { since, until, error, code, all } = filter;
   if (status !== undefined && !statuses.includes(status)) {
     const problem = `'${status as string}' is not a status. The statuses are: ${statuses.join(", ")}.`;
     throw new InvalidArgumentError({ field: "status", problem });
   }
   if (queue !== undefined) checkName("queue", queue);
   if (task !== undefined) checkTaskName("task", task);
+  if (key !== undefined) checkKey("key", key);
+  if (worker !== undefined) checkKey("worker", worker);
+  if (build !== undefined) checkName("build", build);
   if (all !== undefined) checkBoolean("all", all);
   for (const [field, text] of Object.entries({ error, code })) {
     if (text !== undefined) checkErrorText(field, text);
@@ -186,6 +196,9 @@ function checkFilter(filter: BulkFilter): StoredFilter {
     status,
     queue,
     task,
+    key,
+    worker,
+    build,
     error,
     code,
     all,
@@ -250,9 +263,9 @@ function walkOf(status: Status): Walk {
 }
 
 export function fits(job: Looked, filter: StoredFilter): boolean {
-  const { status, queue, task, ids, since, until, error, code } = filter;
-  // Holdfast's internal jobs match only if their queue, their task or they themselves are named.
-  const isGeneral = queue === undefined && task === undefined && ids === undefined;
+  const { status, queue, task, key, ids, since, until, error, code } = filter;
+  // Holdfast's internal jobs match only if their queue, their task, their key or they themselves are named.
+  const isGeneral = [queue, task, key, ids].every((one) => one === undefined);
   return (
     (status === undefined || job.status === status) &&
     (queue === undefined || job.queue === queue) &&

@@ -37,15 +37,11 @@ interface Row {
 export async function lookAt(
   engine: Engine,
   { walk, before }: Position,
-  { limit, tags = [], ids }: Pick<StoredFilter, "tags" | "ids"> & { readonly limit: number },
+  { limit, ...filter }: LookFilter & { readonly limit: number },
 ): Promise<Page> {
-  const named =
-    ids !== undefined
-      ? ids.filter((id) => before === null || id < before).slice(0, limit)
-      : tags.length > 0
-        ? await taggedIds(engine, { tags, before, limit })
-        : null;
-  if (named?.length === 0) return { examined: [], jobs: [] };
+  const named = await namedIds(engine, before, { limit, ...filter });
+  const workers = await workersOf(engine, filter);
+  if (named?.length === 0 || workers?.length === 0) return { examined: [], jobs: [] };
   const isWanted =
     named !== null
       ? sql`and ${engine.among(sql`p.id`, named)}`
@@ -58,9 +54,98 @@ export async function lookAt(
            ${isWanted}
      order by p.id desc
      limit ${limit}`);
-  const tagged = ids === undefined || tags.length === 0 ? rows : await having(engine, tags, rows);
-  const jobs = await withFacts(engine, tagged);
+  const jobs = await withFacts(engine, await matching(engine, filter, workers, rows));
   return { examined: named ?? idsOf(rows), jobs };
+}
+
+type LookFilter = Pick<StoredFilter, "tags" | "ids" | "key" | "worker" | "build">;
+
+/** The next jobs of those that an index has by name; null: the walk goes through all. */
+async function namedIds(
+  engine: Engine,
+  before: string | null,
+  { limit, tags = [], ids, key }: LookFilter & { readonly limit: number },
+): Promise<readonly string[] | null> {
+  if (ids !== undefined) {
+    return ids.filter((id) => before === null || id < before).slice(0, limit);
+  }
+  if (tags.length > 0) return taggedIds(engine, { tags, before, limit });
+  if (key === undefined) return null;
+  const rows = await engine.all<{ id: string }>(sql`
+    select p.id
+      from holdfast.job p
+     where p.job_key = ${key}
+           ${before === null ? nothing : sql`and p.id < ${before}`}
+     order by p.job_key desc, p.id desc
+     limit ${limit}`);
+  return idsOf(rows);
+}
+
+/** Workers of one build, the newest first. */
+const WORKERS_MAX = 500;
+
+/** The jobs ran or run on one of these; null: on any. */
+async function workersOf(
+  engine: Engine,
+  { worker, build }: LookFilter,
+): Promise<readonly string[] | null> {
+  if (worker === undefined && build === undefined) return null;
+  if (build === undefined) return [worker ?? ""];
+  const rows = await engine.all<{ id: string }>(sql`
+    select id from holdfast.worker where version = ${build} order by started_at desc limit ${WORKERS_MAX}`);
+  return idsOf(rows).filter((id) => worker === undefined || id === worker);
+}
+
+/** What no index could decide is compared within the page. */
+async function matching(
+  engine: Engine,
+  { tags = [], ids, key }: LookFilter,
+  workers: readonly string[] | null,
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  let left = rows;
+  if (ids !== undefined && tags.length > 0) left = await having(engine, tags, left);
+  if (key !== undefined && (ids !== undefined || tags.length > 0)) {
+    left = await keyed(engine, key, left);
+  }
+  return workers === null ? left : ranOn(engine, workers, left);
+}
+
+async function keyed(engine: Engine, key: string, rows: readonly Row[]): Promise<readonly Row[]> {
+  if (rows.length === 0) return rows;
+  const found = await engine.all<{ id: string }>(sql`
+    select id from holdfast.job where ${engine.among(sql`id`, idsOf(rows))} and job_key = ${key}`);
+  return onlyOf(rows, found);
+}
+
+function onlyOf(rows: readonly Row[], found: readonly { readonly id: string }[]): Row[] {
+  const known = new Set(idsOf(found));
+  return rows.filter(({ id }) => known.has(id));
+}
+
+async function ranOn(
+  engine: Engine,
+  workers: readonly string[],
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  if (rows.length === 0) return rows;
+  const ids = idsOf(rows);
+  const found = await engine.all<{ id: string }>(sql`
+    select job_id as id
+      from holdfast.attempt
+     where ${engine.among(sql`job_id`, ids)}
+       and ${engine.among(sql`worker`, workers)}
+     union all
+    select id
+      from holdfast.lease
+     where ${engine.among(sql`id`, ids)}
+       and ${engine.among(sql`locked_by`, workers)}
+     union all
+    select id
+      from holdfast.finished
+     where ${engine.among(sql`id`, ids)}
+       and ${engine.among(sql`worker`, workers)}`);
+  return onlyOf(rows, found);
 }
 
 /** Of jobs that are named, those that have the tags too. */

@@ -17,12 +17,15 @@ const fields = {
   status: s.status.optional(),
   queue: s.name.optional(),
   task: s.name.optional(),
+  key: s.key.optional().meta({ description: "The key that the job was enqueued with." }),
   tags: z
     .array(s.tag)
     .max(TAGS_MAX)
     .optional()
     .meta({ description: "Only jobs that have all of these tags." }),
   ids: z.array(s.id).max(IDS_MAX).optional().meta({ description: "One of these jobs." }),
+  worker: s.workerId.optional().meta({ description: "It ran or runs on this worker." }),
+  build: s.name.optional().meta({ description: "It ran or runs on a worker of this build." }),
   since: s.instant.optional().meta({
     description: "Only jobs that ended (or, if not ended, were enqueued) at or after this time.",
   }),

@@ -325,6 +325,18 @@ export class StoreBusyError extends HoldfastError {
   }
 }
 
+/** The database stopped a read at its time limit. */
+export class ReadTooLongError extends HoldfastError {
+  constructor(facts: { limitMs: number }, cause?: unknown) {
+    super(
+      "TOOK_TOO_LONG",
+      `The database took longer than ${facts.limitMs / 1_000} s, so the request was stopped. ` +
+        `Try again, or narrow it with a queue or a task.`,
+      cause,
+    );
+  }
+}
+
 /** A constraint or trigger of the database refused a write. */
 export class StoreRefusedError extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {

@@ -10,6 +10,7 @@ import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { hasHidden, HIDDEN, type Redaction } from "../core/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { withReadLimit } from "../database/read-limit.ts";
 import { type Admission, type Credentials, type Principal, tooMany } from "./auth.ts";
 import { checkBodyHeaders, parseBody } from "./body.ts";
 import { SECURITY_HEADERS } from "./guards.ts";
@@ -192,7 +193,9 @@ export class App {
     if (route.method === "POST" && key !== undefined && route.unsaved !== true) {
       return this.#once(ctx, route, call, { key, bytes });
     }
-    const answer = await route.run({ ...call, ids: this.#ids(route, body) });
+    const run = (): Promise<Answer> => route.run({ ...call, ids: this.#ids(route, body) });
+    const isRead = route.method === "GET" && route.access !== "public";
+    const answer = await (isRead ? withReadLimit(this.#parts.limits.readMs, run) : run());
     // A HEAD request does not read the stream, so it would never end.
     const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
     return this.#respond(wanted, route, { principal, credentials, requestId });

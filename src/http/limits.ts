@@ -16,6 +16,8 @@ export const DEFAULT_LIMITS = {
   requestMs: 30 * SECOND_MS,
   /** How long the server may take to respond. */
   answerMs: 30 * SECOND_MS,
+  /** How long the database may take for one read of a GET request. */
+  readMs: 5 * SECOND_MS,
   keepAliveMs: 5 * SECOND_MS,
   /** Beyond this, a connection without an authenticated request in progress is closed. */
   connections: 1_000,

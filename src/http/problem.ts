@@ -112,6 +112,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   OUTCOME_UNKNOWN: 503,
   SCHEMA_TOO_OLD: 503,
   SCHEMA_TOO_NEW: 503,
+  TOOK_TOO_LONG: 503,
   CLOSED: 503,
 };
 
@@ -136,7 +137,8 @@ export function problemOf(thrown: unknown): Problem {
   const status = STATUSES[code];
   if (status === undefined) return unforeseen(thrown);
   if (status === 503) {
-    const detail = code === "STORE_GONE" ? GONE : AWAY;
+    const detail =
+      code === "STORE_GONE" ? GONE : code === "TOOK_TOO_LONG" ? thrown.message : AWAY;
     return new Problem({ status, code, detail, headers: retryAfter(RETRY_AFTER_S) }, thrown);
   }
   const field = "field" in thrown && typeof thrown.field === "string" ? thrown.field : undefined;

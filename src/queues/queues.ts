@@ -119,6 +119,27 @@ export class Queues {
     return this.#store.resume(checkQueue("queue", queue), anyOperator(options, this.#newId));
   }
 
+  /**
+   * Pauses every queue that is not paused, in one transaction. Returns them, by name. A queue that is used for the first time
+   * later is not paused.
+   */
+  pauseAll(
+    options: OperatorOptions = {},
+    { id, also = [] }: { id?: string; also?: readonly string[] } = {},
+  ): Promise<string[]> {
+    checkKnown(options, AUDITED_OPTIONS);
+    return this.#store.pauseAll(
+      anyOperator(options, () => id ?? this.#newId()),
+      also,
+    );
+  }
+
+  /** Resumes the queues that `pauseAll` paused. Returns them, by name. Queues that were paused by themselves stay paused. */
+  resumeAll(options: OperatorOptions = {}, { id }: { id?: string } = {}): Promise<string[]> {
+    checkKnown(options, AUDITED_OPTIONS);
+    return this.#store.resumeAll(anyOperator(options, () => id ?? this.#newId()));
+  }
+
   /** Sets limits, weights and ageing. Every claim that begins afterwards obeys them, in all processes. */
   async set(queue: string, options: QueueOptions & OperatorOptions): Promise<Queue> {
     checkKnown(options, QUEUE_OPTIONS);

@@ -66,7 +66,8 @@ const settingsInput = z
 const params = { name: s.name };
 const answer = { 200: { description: "The settings of the queue.", schema: queueSchema } };
 
-export function queueRoutes(queues: Queues): Route[] {
+/** `counted`: the queues whose jobs were counted last. */
+export function queueRoutes(queues: Queues, counted: () => Promise<string[]>): Route[] {
   return [
     route({
       method: "GET",
@@ -131,5 +132,42 @@ export function queueRoutes(queues: Queues): Route[] {
         },
       }),
     ),
+    ...(["pause", "resume"] as const).map((action) => allRoute(queues, counted, action)),
   ];
+}
+
+function allRoute(
+  queues: Queues,
+  counted: () => Promise<string[]>,
+  action: "pause" | "resume",
+): Route {
+  return route({
+    method: "POST",
+    path: `/api/v1/${action}-all`,
+    name: `${action}AllQueues`,
+    tag: TAG,
+    summary:
+      action === "pause"
+        ? "Pause all queues, in one transaction: workers claim no job"
+        : "Resume the queues that pause-all paused; others stay paused",
+    access: "operator",
+    body: z.strictObject({ reason: s.reason.optional() }),
+    answers: {
+      200: {
+        description: "The queues that were changed, by name, and those that are paused now.",
+        schema: z.object({ queues: z.array(z.string()), paused: z.array(z.string()) }),
+      },
+    },
+    repeatable: true,
+    run: async (call) => {
+      const [id = ""] = call.ids;
+      const changed =
+        action === "pause"
+          ? await queues.pauseAll(auditedBy(call), { id, also: await counted().catch(() => []) })
+          : await queues.resumeAll(auditedBy(call), { id });
+      const all = await queues.list();
+      const paused = all.filter((queue) => queue.paused !== null).map(({ name }) => name);
+      return { status: 200, json: { queues: changed, paused } };
+    },
+  });
 }

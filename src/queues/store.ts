@@ -7,6 +7,8 @@ import type { Database } from "../database/database.ts";
 import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
+import { govern } from "./govern.ts";
+import { pauseAll, resumeAll } from "./pause-all.ts";
 
 /** A rule to set, or to remove if it limits nothing and has no weight. */
 export interface RuleChange extends Omit<Rule, "weight"> {
@@ -69,11 +71,21 @@ export class SqlQueues {
                revision = revision + 1, updated_at = ${now}
          where name = ${queue}
            and paused_at is not null`);
-      if (changed > 0) await this.#govern(tx, queue);
+      if (changed > 0) await govern(tx, queue);
       return changed > 0;
     });
     this.#db.announce({ kind: "pending", queue });
     return resumed;
+  }
+
+  /** Pauses all queues that are not paused, in one transaction. Returns them, by name. */
+  pauseAll(operator: OperatorEntry, also: readonly string[] = []): Promise<string[]> {
+    return pauseAll(this.#db, operator, also);
+  }
+
+  /** Resumes the queues that `pauseAll` paused; one that was paused by itself stays paused. Returns them, by name. */
+  resumeAll(operator: OperatorEntry): Promise<string[]> {
+    return resumeAll(this.#db, operator);
   }
 
   /** A new limit binds every claim that begins after this; what runs above it goes on. */
@@ -95,7 +107,7 @@ export class SqlQueues {
             sql`update holdfast.queue set ageing_ms = ${ageingMs} where name = ${queue}`,
           );
         }
-        await this.#govern(tx, queue);
+        await govern(tx, queue);
         return true;
       },
       detail,
@@ -213,22 +225,6 @@ export class SqlQueues {
         sql`holdfast.gate (queue, kind, name) values (${queue}, ${kind}, ${name})`,
       ),
     );
-  }
-
-  /** Whether claims must look closer. If so, leases that were taken without a look count from now on. */
-  async #govern(tx: Transaction, queue: string): Promise<void> {
-    await tx.run(sql`
-      update holdfast.queue
-         set governed = case when paused_at is not null or lanes = 1
-                               or exists (select 1 from holdfast.queue_rule r where r.queue = ${queue})
-                             then 1 else 0 end
-       where name = ${queue}`);
-    await tx.run(sql`
-      update holdfast.lease
-         set lane = ''
-       where queue = ${queue}
-         and lane is null
-         and exists (select 1 from holdfast.queue q where q.name = ${queue} and q.governed = 1)`);
   }
 }
 

@@ -10,6 +10,7 @@ import {
   DESCRIPTION_LENGTH_MAX,
   overlaps,
   runOutcomes,
+  type RunRecord,
   type ScheduleChanges,
   type ScheduleOptions,
 } from "./schedule.ts";
@@ -101,6 +102,9 @@ const scheduleSchema = z
   .object(facts)
   .meta({ id: "Schedule", description: "What to enqueue, and when." });
 
+/** Runs of each schedule in a list. */
+const LISTED_RUNS_MAX = 50;
+
 const detailsSchema = z
   .object({ ...facts, nextRuns: z.array(s.instant).meta({ description: "The next five ticks." }) })
   .meta({ id: "ScheduleDetails" });
@@ -114,17 +118,29 @@ const runSchema = z
     manual: z.boolean(),
     outcome: z.enum(runOutcomes),
     job: s.id.nullable(),
+    status: s.status.nullable().meta({ description: "Of the job; null: there is none." }),
     at: s.instant,
   })
   .meta({ id: "ScheduleRun", description: "What happened at a tick." });
+
+const listedSchema = z
+  .object({
+    ...facts,
+    runs: z.array(runSchema).optional().meta({ description: "Newest first, if they were wanted." }),
+  })
+  .meta({ id: "ListedSchedule" });
 
 const reason = s.reason.optional();
 const named = { name: s.name };
 const stored = { description: "The schedule.", schema: scheduleSchema };
 
-export function scheduleRoutes(schedules: Schedules): Route[] {
+type StatusesOf = (
+  ids: readonly string[],
+) => Promise<readonly { readonly id: string; readonly status: string }[]>;
+
+export function scheduleRoutes(schedules: Schedules, statusesOf: StatusesOf): Route[] {
   return [
-    ...readRoutes(schedules),
+    ...readRoutes(schedules, statusesOf),
     ...changeRoutes(schedules),
     ...(["pause", "resume"] as const).map((command) => stateRoute(schedules, command)),
     runRoute(schedules),
@@ -132,30 +148,50 @@ export function scheduleRoutes(schedules: Schedules): Route[] {
   ];
 }
 
-function readRoutes(schedules: Schedules): Route[] {
-  return [
-    route({
-      ...READ,
-      path: "/api/v1/schedules",
-      name: "listSchedules",
-      summary: "List schedules, by name",
-      query: {
-        task: s.name.optional(),
-        paused: z.boolean().optional(),
-        after: s.name.optional().meta({ description: "The last name of the previous page." }),
-        limit: s.pageLimit.optional(),
-      },
-      answers: {
-        200: {
-          description: "A page of schedules.",
-          schema: z.object({ schedules: z.array(scheduleSchema) }),
-        },
-      },
-      run: async ({ query }) => ({
-        status: 200,
-        json: { schedules: await schedules.list(query as SchedulesFilter) },
+/** Runs with the statuses of their jobs. */
+async function withStatus(runs: readonly RunRecord[], statusesOf: StatusesOf): Promise<object[]> {
+  const known = await statusesOf(runs.flatMap(({ job }) => job ?? []));
+  const statuses = new Map(known.map(({ id, status }) => [id, status]));
+  return runs.map((run) => ({ ...run, status: statuses.get(run.job ?? "") ?? null }));
+}
+
+function listRoute(schedules: Schedules, statusesOf: StatusesOf): Route {
+  return route({
+    ...READ,
+    path: "/api/v1/schedules",
+    name: "listSchedules",
+    summary: "List schedules, by name",
+    query: {
+      task: s.name.optional(),
+      paused: z.boolean().optional(),
+      after: s.name.optional().meta({ description: "The last name of the previous page." }),
+      limit: s.pageLimit.optional(),
+      runs: z.int().min(0).max(LISTED_RUNS_MAX).optional().meta({
+        description: "How many of its newest runs each schedule is listed with. Default: none.",
       }),
-    }),
+    },
+    answers: {
+      200: {
+        description: "A page of schedules.",
+        schema: z.object({ schedules: z.array(listedSchema) }),
+      },
+    },
+    run: async ({ query: { runs = 0, ...filter } }) => {
+      const found = await schedules.list(withoutUndefined(filter) as SchedulesFilter);
+      if (runs === 0) return { status: 200, json: { schedules: found } };
+      const names = found.map(({ name }) => name);
+      const byName = await schedules.recentRuns(names, runs);
+      const shown = await withStatus([...byName.values()].flat(), statusesOf);
+      const grouped = Map.groupBy(shown as RunRecord[], ({ schedule }) => schedule);
+      const json = found.map((one) => ({ ...one, runs: grouped.get(one.name) ?? [] }));
+      return { status: 200, json: { schedules: json } };
+    },
+  });
+}
+
+function readRoutes(schedules: Schedules, statusesOf: StatusesOf): Route[] {
+  return [
+    listRoute(schedules, statusesOf),
     route({
       ...READ,
       path: "/api/v1/schedules/{name}",
@@ -184,7 +220,12 @@ function readRoutes(schedules: Schedules): Route[] {
       },
       run: async ({ params, query }) => ({
         status: 200,
-        json: { runs: await schedules.runs(params.name, query as RunsFilter) },
+        json: {
+          runs: await withStatus(
+            await schedules.runs(params.name, query as RunsFilter),
+            statusesOf,
+          ),
+        },
       }),
     }),
     previewRoute(schedules),

@@ -73,6 +73,12 @@ export interface RunFilter {
   readonly limit: number;
 }
 
+export interface RecentFilter {
+  readonly schedules: readonly string[];
+  /** Of each. */
+  readonly limit: number;
+}
+
 /** What a worker's code declares. */
 export interface Declared {
   readonly definition: Definition;
@@ -340,6 +346,25 @@ export class SqlSchedules {
              ${before === undefined ? nothing : sql`and tick < ${before}`}
        order by tick desc, is_manual desc
        limit ${limit}`);
+    return rows.map(runOf);
+  }
+
+  /** The newest runs of each of these schedules, newest first. */
+  async recent({ schedules, limit }: RecentFilter): Promise<RunRecord[]> {
+    if (schedules.length === 0) return [];
+    const rows = await this.#engine.all<RunRow>(sql`
+      select r.schedule, r.tick, r.is_manual as "isManual", r.outcome, r.job_id as job, r.at
+        from (select s.name,
+                     coalesce((select x.tick
+                                 from holdfast.schedule_run x
+                                where x.schedule = s.name
+                                order by x.schedule desc, x.tick desc
+                                limit 1 offset ${limit - 1}), 0) as since
+                from holdfast.schedule s
+               where ${this.#engine.among(sql`s.name`, schedules)}) t
+        join holdfast.schedule_run r on r.schedule = t.name and r.tick >= t.since
+       order by r.schedule, r.tick desc, r.is_manual desc
+       limit ${schedules.length * limit * 2}`);
     return rows.map(runOf);
   }
 

@@ -262,22 +262,15 @@ export class ItemPlan {
     { guard }: MoveRules,
     { item, patch = {}, actor }: { item: StoredItem; patch: unknown; actor?: string },
   ): Promise<string | null | undefined> {
-    if (guard === null) return undefined;
     const { operator, seen } = this.#parts;
-    const facts = {
-      item: recordOf(item),
-      parent: recordOrNull(this.#parent(item.parent)),
+    return refusalOf(guard, this.#budget, {
+      item,
+      parent: this.#parent(item.parent),
       actor: actor ?? operator.actor,
       reason: operator.reason,
       patch,
       now: seen.now,
-    };
-    const verdict: unknown = await this.#budget.with("guard", () => guard(facts as never));
-    if (verdict === undefined || verdict === true) return undefined;
-    if (verdict === false) return null;
-    if (typeof verdict === "string") return verdict;
-    const problem = "a guard must return true, false, or a string with its reason.";
-    throw new InvalidArgumentError({ field: "guard", problem });
+    });
   }
 
   #write(
@@ -307,6 +300,61 @@ export class ItemPlan {
       limitMs: rules?.limit?.ms ?? null,
     });
   }
+}
+
+interface Guarded {
+  readonly item: StoredItem;
+  readonly parent: StoredItem | null;
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly patch: unknown;
+  readonly now: number;
+}
+
+/** Why a guard refuses; null: it gives no reason; undefined: it allows the move. */
+async function refusalOf(
+  guard: MoveRules["guard"],
+  budget: CallbackBudget,
+  { item, parent, ...rest }: Guarded,
+): Promise<string | null | undefined> {
+  if (guard === null) return undefined;
+  const facts = { item: recordOf(item), parent: recordOrNull(parent), ...rest };
+  const verdict: unknown = await budget.with("guard", () => guard(facts as never));
+  if (verdict === undefined || verdict === true) return undefined;
+  if (verdict === false) return null;
+  if (typeof verdict === "string") return verdict;
+  const problem = "a guard must return true, false, or a string with its reason.";
+  throw new InvalidArgumentError({ field: "guard", problem });
+}
+
+/** A move that leads on from an item's state. */
+export interface LegalMove {
+  readonly name: string;
+  readonly to: string;
+  /** Whether its guard allows it as things are; null: the guard cannot be asked. */
+  readonly allowed: boolean | null;
+  /** Why the guard refuses; null: it does not, or gives no reason. */
+  readonly why: string | null;
+}
+
+/** The moves from an item's state, with what their guards say if nothing else changes. */
+export async function legalMoves(
+  workflow: AnyWorkflow,
+  runtime: Runtime,
+  guarded: Omit<Guarded, "reason" | "patch">,
+): Promise<LegalMove[]> {
+  const budget = new CallbackBudget(runtime);
+  const legal: LegalMove[] = [];
+  for (const [name, { from, to, guard }] of workflow.moves) {
+    if (!from.includes(guarded.item.status)) continue;
+    const facts = { ...guarded, reason: null, patch: {} };
+    // A guard that throws refuses, and its error says why.
+    const why = await refusalOf(guard, budget, facts).catch((error: unknown) =>
+      error instanceof Error ? error.message : String(error),
+    );
+    legal.push({ name, to, allowed: why === undefined, why: why ?? null });
+  }
+  return legal;
 }
 
 /** Null and 0: the time of the write. */

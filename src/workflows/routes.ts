@@ -8,6 +8,7 @@ import * as s from "../http/schemas.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { ItemFilter, StoredItem } from "./item-record.ts";
 import type { HistoryOptions } from "./options.ts";
+import type { LegalMove } from "./plan.ts";
 import type { ItemsStore } from "./store.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 import type { Workflows } from "./workflows.ts";
@@ -175,7 +176,33 @@ function countsRoute(items: ItemsStore): Route {
   });
 }
 
-function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {
+const moveSchema = z
+  .object({
+    name: z.string(),
+    to: z.string(),
+    allowed: z.boolean().nullable().meta({
+      description:
+        "What the guard says if the data stays as it is; null: this server does not have the workflow's code.",
+    }),
+    why: z.string().nullable().meta({ description: "Why the guard refuses." }),
+  })
+  .meta({ id: "LegalMove", description: "A move that leads on from the item's state." });
+
+/** Without the code, the moves are those of the stored declaration. */
+async function movesOf(
+  { items, workflows, known }: WorkflowRouteParts,
+  item: StoredItem,
+  actor: string,
+): Promise<LegalMove[]> {
+  const code = known.get(item.workflow);
+  if (code !== undefined) return workflows.moves(code, item, actor);
+  const declared = await items.findWorkflow(item.workflow);
+  const moves = (declared?.moves ?? []).filter(({ from }) => from === item.status);
+  return moves.map(({ name, to }) => ({ name, to, allowed: null, why: null }));
+}
+
+function itemRoutes(parts: WorkflowRouteParts): Route[] {
+  const { items, workflows } = parts;
   return [
     route({
       ...READ,
@@ -212,23 +239,29 @@ function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {
       ...READ,
       path: "/api/v1/items/{id}",
       name: "getItem",
-      summary: "One item with its data, child counts and history",
+      summary: "One item with its data, legal moves, child counts and history",
       params: { id: s.id },
       answers: {
         200: {
           description: "The item, with the first page of its history.",
           schema: z.object({
             item: itemSchema,
+            moves: z.array(moveSchema),
+            movable: z.boolean().meta({
+              description: "Whether this server has the workflow's code and can change the item.",
+            }),
             progress: z.array(childrenInSchema),
             history: z.array(itemLineSchema),
           }),
         },
       },
-      run: async ({ params: { id } }) => {
+      run: async ({ params: { id }, principal }) => {
         const item = await items.find(id);
         if (item === null) throw new ItemNotFoundError({ id });
         const [progress, history] = [await workflows.progress(id), await workflows.history(id)];
-        return { status: 200, json: { item: itemOf(item), progress, history } };
+        const movable = parts.known.has(item.workflow);
+        const moves = await movesOf(parts, item, principal.name);
+        return { status: 200, json: { item: itemOf(item), moves, movable, progress, history } };
       },
     }),
   ];

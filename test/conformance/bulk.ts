@@ -2,24 +2,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Store } from "../../src/app/store.ts";
-import type { Walk } from "../../src/bulk/filter.ts";
+import type { BulkFilter, Walk } from "../../src/bulk/filter.ts";
 import type { BulkRow } from "../../src/bulk/store.ts";
 import { CARRIER_MS } from "../../src/bulk/store.ts";
 import type { Status } from "../../src/core/job.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
 import type { Group } from "../support/bundle.ts";
 import { carrierOf, countsOf, runBulk, startBulk } from "../support/bulk.ts";
 import {
   claimOne,
   enqueueOne,
+  failed,
   idsOf,
   jobIn,
   mustFind,
   newJob,
   nextId,
+  settleOne,
   startOne,
   statusOf,
   upTo,
 } from "../support/jobs.ts";
+import { start } from "../support/workers.ts";
 
 const walks: Record<Walk, readonly Status[]> = {
   done: ["done"],
@@ -121,6 +125,36 @@ export const bulk: Group = (open) => {
     ]);
     const again = await runBulk(store, { action: "retry", filter: { status: "cancelled" } });
     assert.deepEqual(countsOf(again), ["done", 1, 1, 1, 0]);
+  });
+
+  test("jobs are chosen by their key, by the worker that ran them and by its build", async () => {
+    const { store } = await open();
+    const { id: worker } = await start(store, { version: "9c41d07" });
+    const wanted = { queues: ["mail"], worker };
+    const failedHere = async (facts: Partial<NewJob> = {}): Promise<string> => {
+      const job = await startOne(store, { queue: "mail", ...facts }, wanted);
+      await settleOne(store, failed(job));
+      return job.id;
+    };
+    const a = await failedHere({ key: "order-1" });
+    const b = await failedHere({ key: "order-2", tags: ["acme"] });
+    const other = await jobIn(store, "failed", { queue: "other", key: "order-3" });
+    const running = await startOne(store, { queue: "mail" }, wanted);
+    const found = async (filter: BulkFilter, action: "retry" | "cancel" = "retry") => {
+      const row = await runBulk(store, { action, filter, dryRun: true });
+      return row.sample;
+    };
+    assert.deepEqual(await found({ key: "order-1" }), [a]);
+    assert.deepEqual(await found({ key: "order-2", tags: ["acme"] }), [b]);
+    assert.deepEqual(await found({ key: "order-1", ids: [a, b] }), [a]);
+    assert.deepEqual(await found({ key: "order-1", tags: ["acme"] }), []);
+    assert.deepEqual(await found({ worker }), [b, a]);
+    assert.deepEqual(await found({ build: "9c41d07" }), [b, a]);
+    assert.deepEqual(await found({ build: "unknown" }), []);
+    assert.deepEqual(await found({ worker: "worker-a" }), [other]);
+    assert.deepEqual(await found({ worker, status: "processing" }, "cancel"), [running.id]);
+    const row = await runBulk(store, { action: "retry", filter: { key: "order-1" } });
+    assert.deepEqual(countsOf(row), ["done", 1, 1, 1, 0]);
   });
 
   test("one job that cannot be changed is named, and the others of its chunk are changed", async () => {

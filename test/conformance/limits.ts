@@ -110,6 +110,33 @@ export const limits: Group = (open) => {
       );
     });
 
+    test("of all queues holds every job back, is recorded for each, and leaves earlier pauses alone", async () => {
+      const { store } = await open();
+      await enqueueOne(store);
+      await enqueueOne(store, { queue: "mail" });
+      await store.queues.pause("mail", ada());
+      const all = ada();
+      assert.deepEqual(await store.queues.pauseAll(all), ["default"]);
+      assert.deepEqual(await store.queues.pauseAll(all), [], "nothing is left to pause");
+      assert.deepEqual(await claim(store, 5, { queues: ["default", "mail"] }), []);
+      assert.deepEqual(await store.queues.resumeAll(ada()), ["default"]);
+      const claimed = await claim(store, 5, { queues: ["default", "mail"] });
+      assert.deepEqual(
+        claimed.map(({ queue }) => queue),
+        ["default"],
+      );
+      assert.deepEqual(await store.queues.pauseAll(all), ["default"], "it is done once");
+      assert.equal((await store.queues.find("default"))?.pausedAt, null);
+      const lines = await store.audit.list({ subject: "queue default", limit: 10 });
+      assert.deepEqual(
+        lines.map(({ action, reason }) => [action, reason]),
+        [
+          ["queue.pause", "the provider is down"],
+          ["queue.resume", "the provider is down"],
+        ],
+      );
+    });
+
     test("lets running jobs end, and takes jobs that are handed back", async () => {
       const { store } = await open();
       await enqueueOne(store);

@@ -103,6 +103,7 @@ const verbs: Readonly<
       await schedules.run("nightly", by());
       await schedules.edit("nightly", { every: "1h" }, by());
       await schedules.release("nightly");
+      await schedules.recent({ schedules: ["nightly"], limit: 10 });
       const [run] = await schedules.runs({ schedule: "nightly", limit: 10 });
       assert.notEqual(await schedules.runOf(run?.job ?? ""), null);
       await schedules.pruneRuns("nightly");
@@ -150,6 +151,8 @@ const verbs: Readonly<
         await look(examined.at(-1) ?? null, {});
         await look(null, { ids: examined });
         await look(null, { tags: ["a", "b"] });
+        await look(null, { key: "order-2" });
+        await look(null, { worker: "worker-x", key: "order-2", ids: examined });
       }
     },
   },

@@ -170,6 +170,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
       const position = { walk, before: idsOf(found)[0] ?? null };
       await store.bulk.look({ position, filter: {} } as BulkRow, 20);
+      const filter = { worker: "worker-x", key, ids: idsOf(found) };
+      await store.bulk.look({ position, filter } as unknown as BulkRow, 20);
     }
     const texts = listening
       .stop()

@@ -462,6 +462,25 @@ export const schedules: Group = (open) => {
     );
   });
 
+  test("the newest runs of several schedules are read at once", async () => {
+    const { store, clock } = await open();
+    for (const name of ["a", "b", "c"]) await createOne(store, { name, every: "10s" });
+    clock.advance(30_000);
+    for (const name of ["a", "b"]) await store.schedules.fire(name);
+    for (let times = 0; times < 3; times += 1) {
+      clock.advance(10_000);
+      await store.schedules.fire("a");
+    }
+    const runs = await store.schedules.recent({ schedules: ["a", "b", "c"], limit: 2 });
+    const a = await store.schedules.runs({ schedule: "a", limit: 2 });
+    assert.deepEqual(
+      runs.filter(({ schedule }) => schedule === "a"),
+      a,
+    );
+    assert.deepEqual(new Set(runs.map(({ schedule }) => schedule)), new Set(["a", "b"]));
+    assert.deepEqual(await store.schedules.recent({ schedules: [], limit: 2 }), []);
+  });
+
   test("old runs are pruned, except those of the last day and waiting ones", async () => {
     const { store, clock, byHand } = await open();
     await createOne(store);

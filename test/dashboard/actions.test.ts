@@ -5,8 +5,32 @@ import { missing, scratchDatabase, type ScratchDatabase } from "../support/serve
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, Desk } from "./browser.ts";
+import { jobInDoubt } from "./shop.ts";
 
 const ENGINES = ["sqlite", "postgres", "mysql"] as const;
+
+/** Errors are grouped when their minute is over; a test does not wait for that. */
+async function errorKind({ holdfast, shop }: Desk): Promise<string> {
+  const id = "0123456789abcdef0123456789abcdef";
+  const now = await holdfast.store.db.clock();
+  const message = "no answer from ups within # s";
+  const row = {
+    id,
+    task: "order.ship",
+    name: "CarrierTimeout",
+    message,
+    sample: message,
+    sample_job: shop.ids.failed,
+    state: "open",
+    first_at: now - 60_000,
+    last_at: now,
+    builds: '["9c41d07"]',
+    failed: 2,
+    retried: 4,
+  };
+  await holdfast.store.db.engine.transaction((tx) => tx.insert("error_kind", [row]));
+  return id;
+}
 
 for (const engine of ENGINES) {
   const skip = reasonOf(
@@ -76,6 +100,21 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("what is left of a flow is cancelled, and retried", async () => {
+      const { flow } = desk.shop.ids;
+      const statusOfFlow = async (): Promise<string | undefined> =>
+        (await desk.holdfast.flows.get(flow))?.status;
+      const page = await desk.page(`flows/${flow}`);
+      await page.getByRole("button", { name: "Cancel…" }).click();
+      await page.getByLabel("Why").fill("wrong month");
+      await page.getByRole("button", { name: /^Cancel \d jobs?$/ }).click();
+      await until("it is cancelled", async () => (await statusOfFlow()) === "cancelled");
+      await page.getByRole("button", { name: /^Retry \d…/ }).click();
+      await page.getByRole("button", { name: "Retry them" }).click();
+      await until("it goes on", async () => (await statusOfFlow()) === "running");
+      await desk.closePages();
+    });
+
     test("jobs that are selected in the list are cancelled together", async () => {
       const page = await desk.page("jobs?status=pending&queue=mail");
       const boxes = page.getByRole("checkbox", { name: /^Select (?!all)/ });
@@ -117,6 +156,117 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("an effect in doubt: an operator says that it happened, and the job goes on with the result", async () => {
+      const id = await jobInDoubt(desk.holdfast);
+      const page = await desk.page(`jobs/${id}`);
+      await page.getByRole("button", { name: "It happened…" }).click();
+      await page.getByLabel("Its result (JSON)").fill('{ "receipt": 7 }');
+      await page.getByLabel("Why").fill("asked the bank");
+      await page.getByRole("button", { name: "It happened", exact: true }).click();
+      await until("it waits for a worker", async () => (await statusOf(id)) === "pending");
+      const [charged] = await desk.holdfast.jobs.steps(id);
+      assert.deepEqual([charged?.status, charged?.result], ["done", { receipt: 7 }]);
+      assert.equal((await lineAbout(`job ${id}`)).reason, "asked the bank");
+      await desk.holdfast.jobs.cancel(id);
+      await desk.closePages();
+    });
+
+    test("a job is rerun from a step, after the effects that would happen again were confirmed", async () => {
+      const { done: id } = desk.shop.ids;
+      const { epoch } = (await desk.holdfast.jobs.get(id))!;
+      const page = await desk.page(`jobs/${id}`);
+      await page.getByRole("button", { name: "Rerun from a step…" }).click();
+      await page.getByLabel("From", { exact: true }).selectOption({ label: "charge (effect)" });
+      await page.getByRole("button", { name: "See what would happen" }).click();
+      await page.getByText("Kept, and not done again: quote.").waitFor();
+      await page.getByText(/change something outside.*charge/).waitFor();
+      await page.getByLabel("Why").fill("refunded by mistake");
+      await page.getByRole("button", { name: "Rerun, and repeat 1 effect" }).click();
+      await until(
+        "it has run again",
+        async () =>
+          (await desk.holdfast.jobs.get(id))!.epoch > epoch && (await statusOf(id)) === "done",
+      );
+      const steps = await desk.holdfast.jobs.steps(id);
+      assert.deepEqual(
+        steps.map((step) => [step.name, step.epoch > epoch]),
+        [
+          ["quote", false],
+          ["charge", true],
+          ["shipping label", true],
+        ],
+      );
+      assert.equal((await lineAbout(`job ${id}`)).reason, "refunded by mistake");
+      await desk.closePages();
+    });
+
+    test("a kind of error is resolved in a build, and opened again", async () => {
+      const kind = await errorKind(desk);
+      const page = await desk.page("errors");
+      await page.getByRole("button", { name: "Resolve…" }).click();
+      await page.getByLabel("Resolved in build").fill("9c41d07");
+      await page.getByRole("button", { name: "Resolve it" }).click();
+      await page.getByText("No error is open.").waitFor();
+      const resolved = await desk.holdfast.store.errorKinds.find(kind);
+      assert.deepEqual([resolved?.state, resolved?.resolvedIn], ["resolved", "9c41d07"]);
+      await page.getByRole("link", { name: "Resolved 1" }).click();
+      await page.getByRole("button", { name: "Reopen…" }).click();
+      await page.getByRole("button", { name: "Reopen it" }).click();
+      await until(
+        "it is open",
+        async () => (await desk.holdfast.store.errorKinds.find(kind))?.state === "open",
+      );
+      await desk.closePages();
+    });
+
+    test("a limit is set for a queue, and changed for each of its lanes", async () => {
+      const page = await desk.page("queues");
+      await page.getByRole("button", { name: "New limit…" }).click();
+      await page.getByLabel(/^Queue/).fill("reports");
+      await page.getByLabel("For").selectOption({ label: "each lane of it" });
+      await page.getByLabel("At most at once").fill("3");
+      await page.getByRole("button", { name: "Set the limit" }).click();
+      const row = page.getByRole("row", { name: /At most 3 at once/ });
+      await row.getByRole("button", { name: "Change…" }).click();
+      await page.getByLabel("Starts").fill("10");
+      await page.getByLabel("per", { exact: true }).fill("1m");
+      await page.getByLabel("Why").fill("the warehouse is slow");
+      await page.getByRole("button", { name: "Set the limit" }).click();
+      await page.getByText("At most 3 at once, 10 starts per minute").waitFor();
+      const { eachLane, limits } = await desk.holdfast.queues.get("reports");
+      assert.deepEqual([eachLane.concurrency, eachLane.rate?.count], [3, 10]);
+      assert.equal(limits.concurrency, null);
+      assert.equal((await lineAbout("queue reports")).reason, "the warehouse is slow");
+      await desk.closePages();
+    });
+
+    test("everything is paused, and resumed but for what was paused before", async () => {
+      const page = await desk.page("");
+      await page.getByRole("button", { name: "Pause everything…" }).click();
+      await page.getByLabel("Why").fill("bad deploy");
+      await page.getByRole("button", { name: /^Pause \d queues$/ }).click();
+      await page.getByRole("heading", { name: /^Everything is paused/ }).waitFor();
+      const paused = await desk.holdfast.queues.list();
+      assert.deepEqual(
+        paused.filter((queue) => queue.paused === null),
+        [],
+      );
+      const before = await desk.holdfast.queues.get("mail");
+      assert.equal(before.paused?.reason, "provider is down");
+      assert.equal((await lineAbout("queue billing")).reason, "bad deploy");
+      await page.getByRole("button", { name: "Resume everything…" }).first().click();
+      await page.getByText(/mail was paused before, and stays paused/).waitFor();
+      await page.getByRole("button", { name: /^Resume \d queues$/ }).click();
+      await page.getByText(/queues resumed; still paused: mail/).waitFor();
+      const left = (await desk.holdfast.queues.list()).filter((queue) => queue.paused !== null);
+      assert.deepEqual(
+        left.map(({ name }) => name),
+        ["mail"],
+      );
+      await page.getByRole("heading", { name: /^Queue mail is paused/ }).waitFor();
+      await desk.closePages();
+    });
+
     test("a paused queue is resumed from the overview, and its jobs run", async () => {
       const page = await desk.page("");
       await page.getByRole("button", { name: "Resume mail…" }).click();
@@ -151,6 +301,7 @@ for (const engine of ENGINES) {
 
     test("an item is moved by a button that is a legal move", async () => {
       const page = await desk.page(`items/${desk.shop.ids.item}`);
+      await page.getByText("refused as it is: a manager must approve it").waitFor();
       await page.getByRole("button", { name: "ship → shipped…" }).click();
       await page.getByRole("button", { name: "ship → shipped", exact: true }).click();
       await page.getByText("paid → shipped").waitFor();

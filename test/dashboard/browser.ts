@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { startServer, type Server } from "../../src/app/server.ts";
+import type { Limits } from "../../src/http/limits.ts";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import type { Observation } from "../../src/monitoring/observation.ts";
 import { urlOf } from "../support/servers.ts";
 import { openShop, orders, type Shop, shopTasks } from "./shop.ts";
 
@@ -30,25 +32,29 @@ const SILENT = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
 export class Desk implements AsyncDisposable {
   readonly holdfast: Holdfast;
   readonly shop: Shop;
-  #server: Server;
+  #server: Server | null = null;
   readonly #contexts: BrowserContext[] = [];
   /** What browsers complained about. */
   readonly complaints: string[] = [];
+  /** What the server's monitor saw last. */
+  seen: Observation | null = null;
+  readonly #limits: Partial<Limits>;
 
-  private constructor(holdfast: Holdfast, shop: Shop, server: Server) {
+  private constructor(holdfast: Holdfast, shop: Shop, limits: Partial<Limits>) {
     this.holdfast = holdfast;
     this.shop = shop;
-    this.#server = server;
+    this.#limits = limits;
   }
 
-  static async open(url = "sqlite::memory:"): Promise<Desk> {
+  static async open(url = "sqlite::memory:", limits: Partial<Limits> = {}): Promise<Desk> {
     const holdfast = await openHoldfast(url, { logger: SILENT });
-    const shop = await openShop(holdfast);
-    return new Desk(holdfast, shop, await serve(holdfast, 0));
+    const desk = new Desk(holdfast, await openShop(holdfast), limits);
+    await desk.startServer();
+    return desk;
   }
 
   get url(): string {
-    return `${this.#server.url}/`;
+    return `${this.#server?.url}/`;
   }
 
   /** Opens an address of the dashboard. */
@@ -74,11 +80,19 @@ export class Desk implements AsyncDisposable {
 
   /** The server ends, as in a deploy; jobs go on. */
   async stopServer(): Promise<void> {
-    await this.#server.close();
+    await this.#server?.close();
   }
 
   async startServer(): Promise<void> {
-    this.#server = await serve(this.holdfast, this.#server.port);
+    this.#server = await startServer({
+      holdfast: this.holdfast,
+      port: this.#server?.port ?? 0,
+      tasks: shopTasks,
+      workflows: [orders],
+      logger: SILENT,
+      limits: this.#limits,
+      monitor: { latest: () => this.seen },
+    });
   }
 
   async closePages(): Promise<void> {
@@ -91,12 +105,8 @@ export class Desk implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.closePages();
-    await this.#server.close();
+    await this.stopServer();
     await this.shop.worker.stop();
     await this.holdfast.close();
   }
-}
-
-function serve(holdfast: Holdfast, port: number): Promise<Server> {
-  return startServer({ holdfast, port, tasks: shopTasks, workflows: [orders], logger: SILENT });
 }

@@ -92,11 +92,27 @@ export const orders = defineWorkflow({
     pay: { from: "open", to: "paid" },
     ship: { from: "paid", to: "shipped" },
     deliver: { from: "shipped", to: "delivered" },
-    refund: { from: ["paid", "shipped"], to: "refunded" },
+    refund: {
+      from: ["paid", "shipped"],
+      to: "refunded",
+      guard: ({ patch }) => "approvedBy" in patch || "a manager must approve it",
+    },
   },
 });
 
 export const shopTasks = [ship, slowRetry, mail, report, merge, cool];
+
+/** A job whose worker ended between the intent of an effect and its answer: an operator must say what became of it. */
+export async function jobInDoubt(holdfast: Holdfast): Promise<string> {
+  const { id } = await holdfast.enqueue("outside.pay", {}, { queue: "outside" });
+  const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["outside"] });
+  const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };
+  const step = { name: "charge card", occurrence: 1, kind: "effect", position: 1 } as const;
+  const { store } = holdfast;
+  await store.steps.put(fence, { ...step, status: "doubt", result: null, isNew: true });
+  await store.jobs.settle([{ ...fence, outcome: { kind: "suspended", delayMs: null } }]);
+  return id;
+}
 
 export interface Shop {
   readonly worker: Worker;

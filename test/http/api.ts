@@ -184,6 +184,10 @@ export function api(name: string, url: () => Promise<string>): void {
       const unnamed = { action: "retry", filter: {} };
       assert.equal((await desk.post("/api/v1/bulk", unnamed, 422)).code, "INVALID_ARGUMENT");
       await desk.post("/api/v1/bulk", { action: "move", filter }, 422);
+      const byInput = { action: "retry", filter: { payload: "ada" } };
+      assert.equal((await desk.post("/api/v1/bulk", byInput, 422)).field, "filter.payload");
+      const keyed = { action: "retry", filter: { key: "order 42", worker: "w", build: "b" } };
+      assert.equal((await desk.post("/api/v1/bulk", keyed, 201)).filter.build, "b");
     });
 
     test("unknown ids and names are not found", async () => {
@@ -495,6 +499,10 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.get("/api/v1/items?status=open", 400);
       const move = (body: object, status: number): Promise<any> =>
         desk.post(`/api/v1/items/${item.id}/moves`, body, status);
+      const open = await desk.get(`/api/v1/items/${item.id}`);
+      assert.deepEqual(open.moves, [
+        { name: "pay", to: "paid", allowed: false, why: "say who paid" },
+      ]);
       assert.equal((await move({ move: "pay" }, 409)).code, "MOVE_REFUSED");
       assert.equal((await move({ move: "ship" }, 409)).code, "INVALID_MOVE");
       const patch = { paidBy: "ada" };
@@ -510,6 +518,10 @@ export function api(name: string, url: () => Promise<string>): void {
         ],
       );
       assert.deepEqual(shown.progress, []);
+      assert.deepEqual(
+        [shown.moves, shown.movable],
+        [[{ name: "ship", to: "shipped", allowed: true, why: null }], true],
+      );
       const { history, next } = await desk.get(`/api/v1/items/${item.id}/history?after=1&limit=1`);
       assert.deepEqual([history.length, history[0].seq, next], [1, 2, 2]);
     });

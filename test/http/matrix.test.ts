@@ -51,6 +51,8 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/queues/{name}/settings": { concurrency: 5 },
   "POST /api/v1/queues/{name}/pause": {},
   "POST /api/v1/queues/{name}/resume": {},
+  "POST /api/v1/pause-all": {},
+  "POST /api/v1/resume-all": {},
   "GET /api/v1/schedules": null,
   "GET /api/v1/schedules/{name}": null,
   "GET /api/v1/schedules/{name}/runs": null,

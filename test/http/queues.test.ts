@@ -39,6 +39,56 @@ test("queues are paused, resumed and limited over HTTP, and the audit log says b
   }
 });
 
+test("all queues are paused together; resuming them leaves alone those that were paused before", async () => {
+  await using holdfast = await openHoldfast("sqlite::memory:");
+  const server = await startServer({ holdfast, port: 0, production: false });
+  const ask = async (path: string, body: object, key = path) => {
+    const response = await fetch(`${server.url}/api/v1${path}`, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { "Content-Type": "application/json", "Idempotency-Key": key },
+    });
+    return response.json() as Promise<{ queues: string[]; paused: string[] }>;
+  };
+  try {
+    await holdfast.enqueue("a.b", {}, { queue: "api" });
+    await holdfast.enqueue("a.b", {}, { queue: "billing" });
+    await holdfast.queues.pause("mail", { actor: "ada", reason: "provider is down" });
+    const paused = await ask("/pause-all", { reason: "bad deploy" });
+    assert.deepEqual(paused, { queues: ["api", "billing"], paused: ["api", "billing", "mail"] });
+    assert.deepEqual(await ask("/pause-all", { reason: "bad deploy" }), paused, "a repetition");
+    assert.deepEqual((await ask("/pause-all", {}, "another")).queues, []);
+    const [api, mail] = [await holdfast.queues.get("api"), await holdfast.queues.get("mail")];
+    assert.deepEqual(
+      [api.paused?.reason, mail.paused?.reason],
+      ["bad deploy", "provider is down"],
+    );
+    // One that was resumed and paused again by itself stays paused, too.
+    await holdfast.queues.resume("billing");
+    await holdfast.queues.pause("billing");
+    assert.deepEqual(await ask("/resume-all", {}), {
+      queues: ["api"],
+      paused: ["billing", "mail"],
+    });
+    const lines = await holdfast.audit.list({ limit: 20 });
+    assert.deepEqual(
+      lines.map(({ action, subject }) => `${action} ${subject}`),
+      [
+        "queue.pause queue mail",
+        "queue.pause-all all queues",
+        "queue.pause queue api",
+        "queue.pause queue billing",
+        "queue.resume queue billing",
+        "queue.pause queue billing",
+        "queue.resume-all all queues",
+        "queue.resume queue api",
+      ],
+    );
+  } finally {
+    await server.close();
+  }
+});
+
 test("the rules of one queue are limited, and do not hide those of another", async () => {
   await using holdfast = await openHoldfast("sqlite::memory:");
   const lanesFrom = (first: number): Record<string, { weight: number }> =>

@@ -71,11 +71,24 @@ suite("schedules over HTTP", () => {
     assert.deepEqual([ran.status, again.json["job"]], [201, ran.json["job"]]);
     const job = await ask(ran.location?.slice("/api/v1".length) ?? "");
     assert.equal((job.json["job"] as { priority: number }).priority, 5);
-    const history = (await ask(`${path}/runs`)).json["runs"] as { manual: boolean }[];
+    const history = (await ask(`${path}/runs`)).json["runs"] as { status: string }[];
     assert.deepEqual(
-      history.map(({ manual }) => manual),
-      [true],
+      history.map((run) => ({ ...run, tick: 0, at: 0 })),
+      [
+        {
+          schedule: "night/ly",
+          tick: 0,
+          manual: true,
+          outcome: "enqueued",
+          job: ran.json["job"],
+          status: "pending",
+          at: 0,
+        },
+      ],
     );
+    const listed = (await ask("/schedules?runs=5")).json["schedules"] as { runs: unknown[] }[];
+    assert.deepEqual(listed[0]?.runs, history);
+    assert.equal((await ask("/schedules?runs=51")).json["field"], "runs");
     assert.deepEqual((await ask(`${path}/delete`, {})).json, { deleted: "night/ly" });
     assert.equal((await ask(path)).status, 404);
     assert.equal((await ask(`${path}/run`, {})).json["code"], "SCHEDULE_NOT_FOUND");

@@ -33,8 +33,12 @@ export function apiUrl(path: string): string {
   return `${base}api/v1/${path}`;
 }
 
-export async function read<T>(path: string, signal: AbortSignal): Promise<T> {
-  const limit = AbortSignal.timeout(READ_LIMIT_MS);
+export async function read<T>(
+  path: string,
+  signal: AbortSignal,
+  limitMs = READ_LIMIT_MS,
+): Promise<T> {
+  const limit = AbortSignal.timeout(limitMs);
   return request<T>(path, { signal: AbortSignal.any([signal, limit]) }, signal);
 }
 
@@ -87,9 +91,6 @@ function newKey(): string {
 
 /** What to tell about an error, in a sentence. */
 export function sentence(error: unknown): string {
-  if (error instanceof Refused && error.code === "TOOK_TOO_LONG") {
-    return "This took too long and was stopped. Narrow it with a queue or a task.";
-  }
   if (error instanceof Unreachable) return "No connection to Holdfast.";
   return error instanceof Error ? error.message : String(error);
 }

@@ -12,6 +12,7 @@ import type { Session } from "./types.ts";
 
 const FRESH_MS = 1_000;
 const EVERY_MS = 5_000;
+const AGAIN_MS = 1_200;
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
 const STREAM_AGAIN_MS = 10_000;
 const TICK_MS = 1_000;
@@ -152,11 +153,11 @@ function plan(entry: Entry, inMs: number | null): void {
   }, inMs);
 }
 
-/** Reads everything on screen again: after an action, or when something happened. */
+/** Reads everything on screen again, after an action; and once more, because the server shares answers for a second. */
 export function refresh(): void {
   if (live.value.frozenAt !== null) return;
   for (const entry of entries.values()) {
-    if (entry.users > 0) void ask(entry);
+    if (entry.users > 0) void ask(entry).then(() => entry.users > 0 && plan(entry, AGAIN_MS));
     else entry.at = 0;
   }
 }
@@ -270,7 +271,7 @@ let stream: EventSource | null = null;
 export function openStream(): void {
   if (!isIn(session.value)) return;
   if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
-  stream = new EventSource(apiUrl("stream"));
+  stream = new EventSource(apiUrl("stream?tick=true"));
   for (const name of ["counts", "enqueued", "finished", "worker", "gap", "alert"]) {
     stream.addEventListener(name, () => {
       live.patch({ heardAt: Date.now() });

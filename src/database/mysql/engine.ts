@@ -5,19 +5,20 @@
  * reserved connections, so that they never queue behind other statements. The clock is the server's.
  */
 import { createHash } from "node:crypto";
-import { StoreBusyError } from "../../core/errors.ts";
+import { ReadTooLongError, StoreBusyError } from "../../core/errors.ts";
 import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
 import type { Change, Engine, Hint, Migration, Put, Row, Transaction } from "../engine.ts";
 import { MYSQL_TABLE, mysqlDialect, mysqlMigrations } from "../migrations/history.ts";
 import { Poll } from "../poll.ts";
 import { type Load, sumOf } from "../pool-stats.ts";
+import { readLimitMs } from "../read-limit.ts";
 import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { askOf } from "../user-tx/recognise.ts";
 import type { Ask } from "../user-tx/send.ts";
 import { type MysqlAddress, placeOf } from "./address.ts";
-import { isNoSuchThread, translate } from "./errors.ts";
+import { isNoSuchThread, isStoppedStatement, translate } from "./errors.ts";
 import { introspection } from "./introspection.ts";
 import { filled, literal } from "./literals.ts";
 import { Pool } from "./pool.ts";
@@ -81,6 +82,7 @@ export class MysqlEngine implements Engine {
   /** Our last call in each user transaction. */
   readonly #userCalls = new WeakMap<object, Promise<unknown>>();
   readonly #lost = new Map<number, string>();
+  readonly #isMariaDb: boolean;
   #poll: Poll | null = null;
 
   private constructor(options: MysqlOptions, first: Session, open: () => Promise<Session>) {
@@ -88,7 +90,9 @@ export class MysqlEngine implements Engine {
     this.name = placeOf(options);
     this.runtime = runtime;
     this.address = { engine: "mysql", options: { ...address } };
-    this.migrations = mysqlMigrations(flavourOf(first.server.version, this.name));
+    const flavour = flavourOf(first.server.version, this.name);
+    this.migrations = mysqlMigrations(flavour);
+    this.#isMariaDb = flavour.name === "MariaDB";
     this.database = options.database;
     const pool = (size: number): Pool => new Pool({ store: this.name, size, runtime, open });
     const [main, reserved] = [pool(CONNECTIONS), pool(RESERVED)];
@@ -130,8 +134,20 @@ export class MysqlEngine implements Engine {
   }
 
   async all<T = Row>(query: Sql): Promise<T[]> {
-    const [answer] = await this.main.read([this.#text(query)], "objects");
-    return rowsOf<T>(answer);
+    const text = this.#text(query);
+    const limitMs = readLimitMs();
+    if (limitMs === undefined) return rowsOf<T>((await this.main.read([text], "objects"))[0]);
+    try {
+      return rowsOf<T>((await this.main.read([this.#limited(text, limitMs)], "objects"))[0]);
+    } catch (error) {
+      throw isStoppedStatement(error) ? new ReadTooLongError({ limitMs }, error) : error;
+    }
+  }
+
+  /** The server stops the statement after the limit. MySQL knows only a hint, and only at the start of a select. */
+  #limited(text: string, limitMs: number): string {
+    if (this.#isMariaDb) return `set statement max_statement_time = ${limitMs / 1_000} for ${text}`;
+    return text.replace(/^\s*select\b/i, `select /*+ max_execution_time(${limitMs}) */`);
   }
 
   async change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {

@@ -17,6 +17,9 @@ const DUPLICATE = new Set([1062, 1586]);
 
 const NO_SUCH_THREAD = 1094;
 
+/** At the time limit of a statement: MariaDB, MySQL. */
+const STOPPED = new Set([1969, 3024]);
+
 /** A syntax error by its number. */
 const BROKEN_TABLE = /\btrigger\b.* has an error in its body/i;
 
@@ -115,6 +118,11 @@ export function isDuplicate(error: unknown): boolean {
 
 export function isNoSuchThread(error: unknown): boolean {
   return factsOf((error as Error).cause ?? error).errno === NO_SUCH_THREAD;
+}
+
+/** The server stopped a statement at its time limit. */
+export function isStoppedStatement(error: unknown): boolean {
+  return STOPPED.has(factsOf((error as Error).cause ?? error).errno);
 }
 
 /** The driver's errors contain the whole statement with all payloads, which must not be logged. */

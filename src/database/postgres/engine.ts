@@ -23,6 +23,7 @@ import {
 import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrations/history.ts";
 import { noteOf, Notifier } from "../notify.ts";
 import type { Condition, Load, TableCondition } from "../pool-stats.ts";
+import { readLimitMs } from "../read-limit.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import { loadDriver, type PgPool, placeOf, type PostgresAddress, SCHEMA } from "./address.ts";
 import { readOnly } from "./errors.ts";
@@ -160,7 +161,11 @@ export class PostgresEngine implements Engine {
   }
 
   async all<T = Row>(query: Sql): Promise<T[]> {
-    const { rows } = await this.#main.read(this.#compile(query));
+    const limitMs = readLimitMs();
+    const sending = this.#compile(query);
+    const { rows } = await (limitMs === undefined
+      ? this.#main.read(sending)
+      : this.#main.readWithin(limitMs, sending));
     return rows as T[];
   }
 

@@ -4,7 +4,7 @@
  * On a connection that is shared with others, every write is a transaction that sets its planner options locally and
  * leaves nothing behind in the session.
  */
-import { ClosedError, OutcomeUnknownError } from "../../core/errors.ts";
+import { ClosedError, OutcomeUnknownError, ReadTooLongError } from "../../core/errors.ts";
 import { type Runtime, sleep } from "../../core/runtime.ts";
 import { type Load, newTally, type PoolUse, sumOf } from "../pool-stats.ts";
 import type { PgClient, PgResult } from "./address.ts";
@@ -78,6 +78,27 @@ export class Sessions {
   /** Reads. A dead connection is replaced. */
   read(sending: Sending): Promise<PgResult> {
     return this.#again((client) => this.#send(client, sending), { writes: false });
+  }
+
+  /** Reads, but the server stops the statement after the limit. */
+  readWithin(limitMs: number, sending: Sending): Promise<PgResult> {
+    const texts = [{ text: `${this.#begin}; set local statement_timeout = ${limitMs}` }, sending];
+    return this.#again(
+      async (client) => {
+        const settled: PromiseSettledResult<PgResult>[] = [];
+        const sent: Promise<PgResult>[] = [];
+        // A commit ends a failed transaction, too, so all three are sent at once if the driver can.
+        for (const one of [...texts, { text: "commit" }]) {
+          sent.push(this.#send(client, one));
+          if (client.pipeline !== true) settled.push(...(await Promise.allSettled(sent.splice(0))));
+        }
+        settled.push(...(await Promise.allSettled(sent)));
+        const failed = settled.find(({ status }) => status === "rejected");
+        if (failed?.status === "rejected") throw stopped(failed.reason, limitMs);
+        return (settled[1] as PromiseFulfilledResult<PgResult>).value;
+      },
+      { writes: false },
+    );
   }
 
   /** One statement that writes and commits by itself. */
@@ -214,6 +235,12 @@ export class Sessions {
     const most = Math.min(PAUSE_MS_MAX, PAUSE_MS_FIRST * 2 ** tries);
     return sleep(this.#runtime, this.#runtime.random() * most);
   }
+}
+
+const STOPPED = "57014";
+
+function stopped(error: unknown, limitMs: number): unknown {
+  return codeOf(error) === STOPPED ? new ReadTooLongError({ limitMs }, error) : error;
 }
 
 /** Both may be one pool of the user. */

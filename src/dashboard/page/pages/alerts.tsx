@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { useData } from "../live.ts";
-import { Empty, Head, Lasting, Moment, Panel, Seg, Shown } from "../parts.tsx";
+import { Ago, Empty, Head, Info, Lasting, Moment, Panel, Seg, Shown } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import type { Alert } from "../types.ts";
 
@@ -51,14 +51,106 @@ export function AlertsPage(): JSX.Element {
             }
           </Shown>
         </Panel>
-        <Panel title="Invariants">
-          <p class="body dim">
-            The monitor checks the cheap ones all the time and raises an alert for each that does
-            not hold. <code>holdfast doctor</code> checks all.
-          </p>
-        </Panel>
+        <Invariants />
       </div>
     </>
+  );
+}
+
+interface Finding {
+  readonly check: string;
+  readonly severity: Alert["severity"];
+  readonly problem: string;
+  readonly remedy: string;
+  readonly offenders: readonly {
+    readonly subject: string;
+    readonly detail: string;
+    readonly sinceAt: number | null;
+  }[];
+  readonly more: boolean;
+}
+
+/** What must always hold: the monitor's checks, with every offender and what to do. */
+function Invariants(): JSX.Element {
+  const from = useData<{ at: number | null; findings: readonly Finding[] }>("invariants");
+  const at = from.data?.at ?? null;
+  return (
+    <Panel
+      title="Invariants"
+      aside={
+        at === null ? undefined : (
+          <>
+            checked <Ago at={at} word=" ago" />
+          </>
+        )
+      }
+      footer={
+        <Info>
+          The monitor makes the cheap checks all the time. All of them: <code>holdfast doctor</code>
+        </Info>
+      }
+    >
+      <Shown from={from} rows={2}>
+        {({ findings }) =>
+          findings.length === 0 ? (
+            at === null ? (
+              <Empty title="Not checked yet.">
+                No monitor of this server has finished a check. <code>holdfast start</code> and{" "}
+                <code>serve</code> run one.
+              </Empty>
+            ) : (
+              <Empty title="All hold." />
+            )
+          ) : (
+            <ul class="rows">
+              {findings.map((finding) => (
+                <OneFinding key={finding.check} finding={finding} />
+              ))}
+            </ul>
+          )
+        }
+      </Shown>
+    </Panel>
+  );
+}
+
+/** Offenders that are listed; the count tells of the others. */
+const OFFENDERS = 5;
+
+function OneFinding({ finding }: { readonly finding: Finding }): JSX.Element {
+  const { offenders, severity } = finding;
+  const left = offenders.length - OFFENDERS;
+  return (
+    <li>
+      <span class={severity === "critical" ? "failed" : severity === "warning" ? "retry" : "dim"}>
+        <Icon name={severity === "info" ? "info" : "warning"} />
+      </span>
+      <div class="grow">
+        <strong>{finding.problem}</strong>{" "}
+        <span class="sm dim nowrap">
+          {f.count(offenders.length)}
+          {finding.more && "+"}
+        </span>
+        <p class="dim wraps">{finding.remedy}</p>
+        <ul class="sm">
+          {offenders.slice(0, OFFENDERS).map(({ subject, detail, sinceAt }) => (
+            <li key={subject} class="wraps">
+              <span class="mono">{subject}</span> <span class="dim">{detail}</span>
+              {sinceAt !== null && (
+                <span class="faint">
+                  {" "}
+                  for <Lasting since={sinceAt} />
+                </span>
+              )}
+            </li>
+          ))}
+          {(left > 0 || finding.more) && (
+            <li class="faint">{left > 0 ? `and ${f.count(left)} more` : "and more"}</li>
+          )}
+        </ul>
+      </div>
+      <span class="sm faint nowrap hide-sm mono">{finding.check}</span>
+    </li>
   );
 }
 

@@ -3,9 +3,9 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { apiUrl } from "../api.ts";
+import { apiUrl, read } from "../api.ts";
 import { useData } from "../live.ts";
-import { Btn, Copy, Empty, Head, Info, Moment, Shown } from "../parts.tsx";
+import { Ago, Btn, Copy, Empty, Head, Info, Moment, Note, Shown } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { AuditLine } from "../types.ts";
@@ -22,6 +22,11 @@ export function AuditPage(): JSX.Element {
   const from = useData<{ lines: readonly AuditLine[] }>(`audit?${asked}`);
   const lines = (from.data?.lines ?? []).toReversed();
   const cursor = useRows(lines.length);
+  const [verified, setVerified] = useState<Verified | null>(null);
+  const verify = async (): Promise<void> =>
+    setVerified(
+      await read<Verified>("audit/verify", new AbortController().signal, VERIFY_LIMIT_MS),
+    );
   const actors = new Set(lines.map(({ actor }) => actor)).size;
   return (
     <>
@@ -30,6 +35,7 @@ export function AuditPage(): JSX.Element {
         say={`${from.data === undefined ? "" : `${f.plural(lines.length, "action")} by ${f.plural(actors, "actor")} on this page. `}Lines cannot be edited, also not with SQL.`}
         acts={
           <>
+            <Btn onClick={verify}>Verify the log</Btn>
             <a class="btn hide-sm" href={apiUrl("audit?limit=1000")} download="audit.json">
               Export
             </a>
@@ -37,6 +43,7 @@ export function AuditPage(): JSX.Element {
         }
       />
       <div class="stack">
+        {verified !== null && <Verdict verified={verified} />}
         <Filter query={query} />
         <Shown from={from}>
           {() =>
@@ -55,13 +62,63 @@ export function AuditPage(): JSX.Element {
         <Pager query={query} lines={lines} />
         <div class="line sm dim">
           <Info>
-            Each line holds the hash of the one before. To verify the whole chain:{" "}
-            <code>holdfast audit verify</code>
+            Each line holds the hash of the one before, so a changed or deleted line is found. On
+            the command line: <code>holdfast audit verify</code>
           </Info>
           <Copy tiny text="holdfast audit verify" label="Copy the command" />
         </div>
       </div>
     </>
+  );
+}
+
+interface Verified {
+  readonly lines: number;
+  readonly isWhole: boolean;
+  readonly broken: {
+    readonly kind: string;
+    readonly item: string | null;
+    readonly seq: number;
+    readonly problem: string;
+  } | null;
+  readonly breaks: number;
+  readonly verifiedAt: number;
+  readonly tookMs: number;
+}
+
+/** The server gives up after 20 s. */
+const VERIFY_LIMIT_MS = 25_000;
+
+/** Is the record whole? If not, where it breaks first. */
+function Verdict({ verified }: { readonly verified: Verified }): JSX.Element {
+  const { broken } = verified;
+  return (
+    <div role="status">
+      {broken === null && verified.isWhole ? (
+        <Note>
+          The log is whole: {f.plural(verified.lines, "line")} verified in {f.span(verified.tookMs)}
+          , <Ago at={verified.verifiedAt} word=" ago" />.
+        </Note>
+      ) : (
+        <Note tone="bad">
+          The log was changed: {f.plural(verified.breaks, "break")} in{" "}
+          {f.plural(verified.lines, "line")}.
+          {broken !== null && (
+            <>
+              {" "}
+              The first is line {f.count(broken.seq)}
+              {broken.item !== null && (
+                <>
+                  {" "}
+                  of <a href={to(["items", broken.item])}>item {f.shortId(broken.item)}</a>
+                </>
+              )}
+              : {broken.problem}
+            </>
+          )}
+        </Note>
+      )}
+    </div>
   );
 }
 

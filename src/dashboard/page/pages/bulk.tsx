@@ -23,7 +23,10 @@ interface Filter {
   readonly status?: string;
   readonly queue?: string;
   readonly task?: string;
+  readonly key?: string;
   readonly tags?: readonly string[];
+  readonly worker?: string;
+  readonly build?: string;
   readonly ids?: readonly string[];
   readonly since?: number;
   readonly until?: number;
@@ -65,14 +68,18 @@ const LOOK: Readonly<Record<Bulk["status"], string>> = {
 
 /** "failed jobs of task order.ship in queue orders". */
 export function filterText(filter: Filter): string {
-  const { status, queue, task, tags, ids, since, until, error, code } = filter;
+  const { status, queue, task, key, tags, ids, worker, build } = filter;
+  const { since, until, error, code } = filter;
   const parts = [
     ...(ids !== undefined
       ? [f.plural(ids.length, "chosen job")]
       : [`${status === undefined ? "" : `${status} `}jobs`]),
     ...(task === undefined ? [] : [`of task ${task}`]),
     ...(queue === undefined ? [] : [`in queue ${queue}`]),
+    ...(key === undefined ? [] : [`with key ${key}`]),
     ...(tags !== undefined && tags.length > 0 ? [`with tag ${tags.join(", ")}`] : []),
+    ...(worker === undefined ? [] : [`run by ${f.workerName(worker)}`]),
+    ...(build === undefined ? [] : [`run by build ${build}`]),
     ...(error === undefined ? [] : [`whose error has “${error}”`]),
     ...(code === undefined ? [] : [`with error ${code}`]),
     ...(since === undefined ? [] : [`since ${f.exact(since)}`]),

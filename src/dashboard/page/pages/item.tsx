@@ -9,7 +9,7 @@ import { ask, reasonIn } from "../notices.ts";
 import { Act, Ago, Crumbs, Head, Info, JobLink, Panel, Shown, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
 import { parsed } from "./job-buttons.tsx";
-import type { ItemSummary, Move, Workflow } from "./workflows.tsx";
+import type { ItemSummary } from "./workflows.tsx";
 
 interface Item extends ItemSummary {
   readonly data: unknown;
@@ -38,36 +38,25 @@ interface ItemAnswer {
     readonly children: number;
   }[];
   readonly history: readonly Line[];
-  readonly moves?: readonly {
-    readonly name: string;
-    readonly to: string;
-    readonly allowed: boolean;
-    readonly why: string | null;
-  }[];
+  readonly moves: readonly LegalMove[];
+  readonly movable: boolean;
+}
+
+interface LegalMove {
+  readonly name: string;
+  readonly to: string;
+  /** Null: the server does not have the workflow's code, so its guards cannot be asked. */
+  readonly allowed: boolean | null;
+  readonly why: string | null;
 }
 
 export function ItemPage({ id }: { readonly id: string }): JSX.Element {
   const from = useData<ItemAnswer>(`items/${encodeURIComponent(id)}`);
-  const name = from.data?.item.workflow;
-  const workflow = useData<{ workflow: Workflow }>(
-    name === undefined ? null : `workflows/${encodeURIComponent(name)}`,
-    30_000,
-  );
-  return (
-    <Shown from={from}>
-      {(answer) => <OneItem answer={answer} workflow={workflow.data?.workflow} />}
-    </Shown>
-  );
+  return <Shown from={from}>{(answer) => <OneItem answer={answer} />}</Shown>;
 }
 
-function OneItem({
-  answer,
-  workflow,
-}: {
-  readonly answer: ItemAnswer;
-  readonly workflow: Workflow | undefined;
-}): JSX.Element {
-  const { item, history, progress } = answer;
+function OneItem({ answer }: { readonly answer: ItemAnswer }): JSX.Element {
+  const { item, moves, movable, history, progress } = answer;
   return (
     <>
       <Crumbs>
@@ -90,7 +79,7 @@ function OneItem({
       />
       <div class="cols-side">
         <div class="stack">
-          <Moves item={item} moves={legal(answer, workflow)} movable={workflow?.movable ?? false} />
+          <Moves item={item} moves={moves} movable={movable} />
           <Trail history={history} />
         </div>
         <div class="stack">
@@ -100,7 +89,7 @@ function OneItem({
             value={item.data}
             none="None."
             right={
-              workflow?.movable === true && (
+              movable && (
                 <Act kind="quiet" onClick={() => askData(item)}>
                   Change…
                 </Act>
@@ -113,33 +102,13 @@ function OneItem({
   );
 }
 
-/** What leads on from here; the server says which of it a guard refuses. */
-function legal(
-  { item, moves }: ItemAnswer,
-  workflow: Workflow | undefined,
-): { readonly name: string; readonly to: string; readonly why: string | null }[] {
-  if (moves !== undefined)
-    return moves.map(({ name, to: state, allowed, why }) => ({
-      name,
-      to: state,
-      why: allowed ? null : (why ?? "a guard refuses it"),
-    }));
-  return (workflow?.moves ?? [])
-    .filter((move: Move) => move.from === item.status)
-    .map(({ name, to: state }) => ({ name, to: state, why: null }));
-}
-
 function Moves({
   item,
   moves,
   movable,
 }: {
   readonly item: Item;
-  readonly moves: readonly {
-    readonly name: string;
-    readonly to: string;
-    readonly why: string | null;
-  }[];
+  readonly moves: readonly LegalMove[];
   readonly movable: boolean;
 }): JSX.Element {
   const { operator } = useMay();
@@ -147,20 +116,24 @@ function Moves({
     <Panel title="May move to">
       <div class="body line wrap">
         {moves.length === 0 && <span class="dim">Nothing: {item.status} is final.</span>}
-        {moves.map((move) =>
-          operator && movable && move.why === null ? (
-            <Act key={move.name} onClick={() => askMove(item, move)}>
-              {move.name} → {move.to}…
-            </Act>
-          ) : (
-            <span key={move.name} class="line">
+        {moves.map((move) => (
+          <span key={move.name} class="line wrap">
+            {operator && movable ? (
+              <Act onClick={() => askMove(item, move)}>
+                {move.name} → {move.to}…
+              </Act>
+            ) : (
               <Tag>
                 {move.name} → {move.to}
               </Tag>
-              {move.why !== null && <span class="sm faint">{move.why}</span>}
-            </span>
-          ),
-        )}
+            )}
+            {move.allowed === false && (
+              <span class="sm retry">
+                refused as it is: {move.why ?? "the guard gives no reason"}
+              </span>
+            )}
+          </span>
+        ))}
       </div>
       {!movable && moves.length > 0 && (
         <footer>
@@ -174,13 +147,15 @@ function Moves({
   );
 }
 
-function askMove(item: Item, move: { readonly name: string; readonly to: string }): void {
+function askMove(item: Item, move: LegalMove): void {
   ask({
     title: `${move.name} ${item.identifier}?`,
     body: (
       <p>
-        {item.status} → {move.to}. The guards of the workflow decide, and the move is in the item’s
-        record for good.
+        {item.status} → {move.to}.{" "}
+        {move.allowed === false &&
+          `As it is, the guard refuses: ${move.why ?? "it gives no reason"}. Other data may change that. `}
+        The guards of the workflow decide, and the move is in the item’s record for good.
       </p>
     ),
     fields: [

@@ -14,10 +14,10 @@ export interface FilterField {
 export const FIELDS: readonly FilterField[] = [
   { name: "queue", label: "queue", hint: "in a queue", bulk: true },
   { name: "task", label: "task", hint: "of a task", bulk: true },
-  { name: "key", label: "key", hint: "with this key" },
+  { name: "key", label: "key", hint: "with this key", bulk: true },
   { name: "tag", label: "tag", hint: "with a tag", bulk: true },
-  { name: "worker", label: "worker", hint: "run by a worker" },
-  { name: "build", label: "build", hint: "run by a build" },
+  { name: "worker", label: "worker", hint: "run by a worker", bulk: true },
+  { name: "build", label: "build", hint: "run by a build", bulk: true },
   { name: "error", label: "error has", hint: "part of the error", bulk: true },
   { name: "payload", label: "payload has", hint: "part of the payload" },
   { name: "since", label: "enqueued in", hint: "since when" },

@@ -7,7 +7,7 @@ import { serverNow, useData } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import { Act, Ago, Empty, Head, Info, Lasting, Panel, Seg, Shown, Until } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
-import type { Mark } from "../types.ts";
+import type { Mark, Series } from "../types.ts";
 
 interface Lock {
   readonly key: string;
@@ -18,41 +18,42 @@ interface Lock {
   readonly waiting?: number | null;
 }
 
-interface Times {
-  readonly type: string;
-  readonly acquisitions: number;
-  readonly timeouts: number;
-  readonly waitMs: { readonly p50: number; readonly p99: number } | null;
-  readonly heldMsMax: number;
-}
-
-interface LockStats {
-  readonly types: readonly Times[];
-  readonly minutes: readonly (Times & { readonly minute: number })[];
-}
-
 interface Cell {
   readonly at: number;
   readonly p99Ms: number | null;
   readonly timeouts: number;
 }
 
+interface LockType {
+  readonly type: string;
+  readonly acquisitions: number;
+  readonly timeouts: number;
+  readonly heldMsMax: number;
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+  /** Only steps in which a lock of the type was wanted. */
+  readonly cells: readonly Cell[];
+}
+
 interface Heat {
   readonly from: number;
   readonly to: number;
   readonly stepMs: number;
-  readonly types: readonly { readonly type: string; readonly cells: readonly Cell[] }[];
-  readonly marks?: readonly Mark[];
+  readonly types: readonly LockType[];
 }
 
 const RANGES = [
-  ["1h", "1 h", 3_600_000],
-  ["4h", "4 h", 14_400_000],
-  ["24h", "24 h", 86_400_000],
-  ["7d", "7 d", 604_800_000],
+  ["1h", "1 h"],
+  ["4h", "4 h"],
+  ["24h", "24 h"],
+  ["7d", "7 d"],
 ] as const;
 
-const STEPS = 48;
+const HEAT_EVERY_MS = 10_000;
+
+/** Deploys are rare. */
+const MARKS_EVERY_MS = 60_000;
+
 const HEAT = [2, 10, 50, 250, 1_000];
 const HELD_LONG_MS = 5_000;
 
@@ -60,9 +61,9 @@ export function LocksPage(): JSX.Element {
   const { query } = usePlace();
   const range = RANGES.find(([name]) => name === query.get("range")) ?? RANGES[1];
   const held = useData<{ locks: readonly Lock[] }>("locks?limit=200");
-  const stats = useData<LockStats>(`locks/stats?last=${range[0]}`, 10_000);
-  const heat = stats.data === undefined ? null : heatOf(stats.data, range[2]);
-  const contended = (stats.data?.types ?? []).filter(({ timeouts }) => timeouts > 0);
+  const heat = useData<Heat>(`locks/heat?range=${range[0]}`, HEAT_EVERY_MS);
+  const marks = useData<Series>(`series?range=${range[0]}`, MARKS_EVERY_MS).data?.marks ?? [];
+  const contended = (heat.data?.types ?? []).filter(({ timeouts }) => timeouts > 0);
   return (
     <>
       <Head
@@ -84,7 +85,7 @@ export function LocksPage(): JSX.Element {
         }
       />
       <div class="stack">
-        {heat !== null && <HeatPanel heat={heat} />}
+        {heat.data !== undefined && <HeatPanel heat={heat.data} marks={marks} />}
         <div class="cols-2 wide-cols">
           <Panel title="Held now">
             <Shown from={held} rows={3}>
@@ -97,8 +98,8 @@ export function LocksPage(): JSX.Element {
               }
             </Shown>
           </Panel>
-          <Panel title={`By type, last ${range[1]}`} {...adviceOf(stats.data?.types ?? [])}>
-            <Shown from={stats} rows={3}>
+          <Panel title={`By type, last ${range[1]}`} {...adviceOf(heat.data?.types ?? [])}>
+            <Shown from={heat} rows={3}>
               {({ types }) =>
                 types.length === 0 ? (
                   <Empty title="No lock was taken in this time.">
@@ -117,27 +118,14 @@ export function LocksPage(): JSX.Element {
   );
 }
 
-/** The minutes of the statistics, joined to as many cells as a row has. */
-function heatOf({ minutes, types }: LockStats, spanMs: number): Heat {
-  const end = serverNow();
-  const from = end - spanMs;
-  const stepMs = spanMs / STEPS;
-  const rows = types.map(({ type }) => {
-    const cells: Cell[] = [];
-    const own = minutes.filter((one) => one.type === type);
-    for (let step = 0; step < STEPS; step += 1) {
-      const [low, high] = [from + step * stepMs, from + (step + 1) * stepMs];
-      const inside = own.filter(({ minute }) => minute >= low - 60_000 && minute < high);
-      const waits = inside.flatMap(({ waitMs }) => (waitMs === null ? [] : [waitMs.p99]));
-      cells.push({
-        at: low,
-        p99Ms: waits.length === 0 ? null : Math.max(...waits),
-        timeouts: inside.reduce((sum, { timeouts }) => sum + timeouts, 0),
-      });
-    }
-    return { type, cells };
+/** Every step of the range: those that the server leaves out had no request. */
+function stepsOf({ from, to: end, stepMs }: Heat, cells: readonly Cell[]): Cell[] {
+  const known = new Map(cells.map((cell) => [cell.at, cell]));
+  const steps = Math.ceil((end - from) / stepMs);
+  return Array.from({ length: steps }, (_, step) => {
+    const at = from + step * stepMs;
+    return known.get(at) ?? { at, p99Ms: null, timeouts: 0 };
   });
-  return { from, to: end, stepMs, types: rows };
 }
 
 function levelOf(ms: number | null): number {
@@ -148,7 +136,13 @@ function levelOf(ms: number | null): number {
 
 const HEAT_WORDS = ["< 2 ms", "10 ms", "50 ms", "250 ms", "1 s", "more"];
 
-function HeatPanel({ heat }: { readonly heat: Heat }): JSX.Element {
+function HeatPanel({
+  heat,
+  marks,
+}: {
+  readonly heat: Heat;
+  readonly marks: readonly Mark[];
+}): JSX.Element {
   const [told, tell] = useState<string | null>(null);
   return (
     <Panel
@@ -184,7 +178,13 @@ function HeatPanel({ heat }: { readonly heat: Heat }): JSX.Element {
         ) : (
           <div class="heat" onPointerLeave={() => tell(null)}>
             {heat.types.map(({ type, cells }) => (
-              <HeatRow key={type} type={type} cells={cells} tell={tell} />
+              <HeatRow
+                key={type}
+                type={type}
+                cells={stepsOf(heat, cells)}
+                whenOf={(at) => whenOf(heat, at)}
+                tell={tell}
+              />
             ))}
             <span />
             <svg class="hx" aria-hidden="true">
@@ -196,8 +196,11 @@ function HeatPanel({ heat }: { readonly heat: Heat }): JSX.Element {
                   y="14"
                   text-anchor={share === 0 ? "start" : share === 1 ? "end" : "middle"}
                 >
-                  {share === 1 ? "now" : f.hourMinute(heat.from + share * (heat.to - heat.from))}
+                  {share === 1 ? "now" : whenOf(heat, heat.from + share * (heat.to - heat.from))}
                 </text>
+              ))}
+              {marks.map((mark) => (
+                <HeatMark key={`${mark.at} ${mark.text}`} heat={heat} mark={mark} />
               ))}
             </svg>
           </div>
@@ -207,18 +210,50 @@ function HeatPanel({ heat }: { readonly heat: Heat }): JSX.Element {
   );
 }
 
+const DAY_MS = 86_400_000;
+
+/** The time of day; in a week, the day too. */
+function whenOf({ from, to: end }: Heat, at: number): string {
+  return end - from > DAY_MS * 2 ? `${f.dayOf(at)}, ${f.hourMinute(at)}` : f.hourMinute(at);
+}
+
+/** A deploy or a crash, below the rows and in line with them. */
+function HeatMark({
+  heat,
+  mark,
+}: {
+  readonly heat: Heat;
+  readonly mark: Mark;
+}): JSX.Element | null {
+  const share = (mark.at - heat.from) / (heat.to - heat.from);
+  if (share < 0 || share > 1) return null;
+  const isCrash = mark.kind === "crash";
+  return (
+    <svg class="hide-sm" x={`${share * 100}%`} y="0" overflow="visible">
+      <title>{`${mark.kind} ${mark.text}, ${f.exact(mark.at)}`}</title>
+      <path
+        class={isCrash ? "mark-f crash" : "mark-f"}
+        d={isCrash ? "M0 -3 4 1 0 5-4 1Z" : "M0 -4h7L5-.5 7 3H0Z"}
+      />
+    </svg>
+  );
+}
+
 function HeatRow({
   type,
   cells,
+  whenOf: when,
   tell,
 }: {
   readonly type: string;
   readonly cells: readonly Cell[];
+  readonly whenOf: (at: number) => string;
   readonly tell: (text: string | null) => void;
 }): JSX.Element {
   const worst = Math.max(0, ...cells.map(({ p99Ms }) => p99Ms ?? 0));
+  const timeouts = cells.reduce((sum, cell) => sum + cell.timeouts, 0);
   const textOf = ({ at, p99Ms, timeouts }: Cell): string =>
-    `${type} ${f.hourMinute(at)}: ${p99Ms === null ? "none taken" : `p99 ${f.span(p99Ms)}`}${timeouts > 0 ? `, ${f.plural(timeouts, "time-out")}` : ""}`;
+    `${type}, ${when(at)}: ${p99Ms === null ? "none taken" : `p99 ${f.span(p99Ms)}`}${timeouts > 0 ? `, ${f.plural(timeouts, "time-out")}` : ""}`;
   const [at, setAt] = useState(cells.length - 1);
   const press = (event: KeyboardEvent): void => {
     const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
@@ -236,7 +271,7 @@ function HeatRow({
       </span>
       <svg
         role="img"
-        aria-label={`${type}: p99 at most ${f.span(worst)}`}
+        aria-label={`${type}: waits of at most ${f.span(worst)} (p99)${timeouts > 0 ? `, ${f.plural(timeouts, "time-out")}` : ""}`}
         tabIndex={0}
         onKeyDown={press}
         onBlur={() => tell(null)}
@@ -322,26 +357,26 @@ function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element 
   );
 }
 
-function TypeTable({ types }: { readonly types: readonly Times[] }): JSX.Element {
+function TypeTable({ types }: { readonly types: readonly LockType[] }): JSX.Element {
   return (
     <table class="table">
       <thead>
         <tr>
           <th>Type</th>
           <th class="num">Acquired</th>
-          <th class="num">p50</th>
+          <th class="num hide-sm">p50</th>
           <th class="num">p99</th>
           <th class="num">Time-outs</th>
           <th class="num hide-sm">Held most</th>
         </tr>
       </thead>
       <tbody>
-        {types.map(({ type, acquisitions, timeouts, waitMs, heldMsMax }) => (
+        {types.map(({ type, acquisitions, timeouts, p50Ms, p99Ms, heldMsMax }) => (
           <tr key={type}>
             <td class="name">{type}</td>
             <td class="num">{f.count(acquisitions)}</td>
-            <td class="num dim">{waitMs === null ? "–" : f.span(waitMs.p50)}</td>
-            <td class="num">{waitMs === null ? "–" : f.span(waitMs.p99)}</td>
+            <td class="num dim hide-sm">{p50Ms === null ? "–" : f.span(p50Ms)}</td>
+            <td class="num">{p99Ms === null ? "–" : f.span(p99Ms)}</td>
             <td class="num">
               {timeouts === 0 ? (
                 <span class="faint">0</span>
@@ -358,10 +393,10 @@ function TypeTable({ types }: { readonly types: readonly Times[] }): JSX.Element
 }
 
 /** What to do about the type that is waited for most. */
-function adviceOf(types: readonly Times[]): { readonly footer?: JSX.Element } {
+function adviceOf(types: readonly LockType[]): { readonly footer?: JSX.Element } {
   const worst = types.find(
-    ({ waitMs, timeouts }) =>
-      timeouts > 0 || (waitMs !== null && waitMs.p99 > 250 && waitMs.p99 > waitMs.p50 * 20),
+    ({ p50Ms, p99Ms, timeouts }) =>
+      timeouts > 0 || ((p99Ms ?? 0) > 250 && (p99Ms ?? 0) > (p50Ms ?? 0) * 20),
   );
   if (worst === undefined) return {};
   return {

@@ -16,7 +16,7 @@ import {
   QueuesPanel,
   WorkersPanel,
 } from "./overview-panels.tsx";
-import { askPauseAll, VerdictView, verdictOf } from "./verdict.tsx";
+import { askPauseAll, askResumeAll, pausedTogether, VerdictView, verdictOf } from "./verdict.tsx";
 
 const RANGES = [
   ["15m", "15 min", "The last 15 minutes"],
@@ -210,19 +210,23 @@ function PauseAll({
 }: {
   readonly queues: readonly QueueRow[];
   readonly small?: boolean;
-}): JSX.Element | null {
-  if (queues.every(({ paused }) => paused !== null)) return null;
-  const button = (
-    <Act
-      kind="danger"
-      icon="pause"
-      {...(small ? {} : { hide: "sm" as const })}
-      onClick={() => askPauseAll(queues)}
-    >
-      Pause everything…
-    </Act>
+}): JSX.Element {
+  const hide = small ? {} : { hide: "sm" as const };
+  const buttons = (
+    <>
+      {pausedTogether(queues).length > 0 && (
+        <Act icon="play" {...hide} onClick={() => askResumeAll(queues)}>
+          Resume everything…
+        </Act>
+      )}
+      {queues.some(({ paused }) => paused === null) && (
+        <Act kind="danger" icon="pause" {...hide} onClick={() => askPauseAll(queues)}>
+          Pause everything…
+        </Act>
+      )}
+    </>
   );
-  return small ? <div class="only-sm pauseall">{button}</div> : button;
+  return small ? <div class="only-sm pauseall">{buttons}</div> : buttons;
 }
 
 const ENDED: readonly SeriesLine<SeriesPoint>[] = [

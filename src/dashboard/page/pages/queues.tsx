@@ -4,7 +4,7 @@ import { write } from "../api.ts";
 import { Gauge, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { useKeys } from "../keys.ts";
-import { useData, useMay } from "../live.ts";
+import { type Data, useData, useMay } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -24,7 +24,7 @@ import {
 } from "../parts.tsx";
 import { to } from "../router.ts";
 import { useRows } from "../rows.ts";
-import type { Overview, Paused, QueueRow } from "../types.ts";
+import type { Overview, QueueRow } from "../types.ts";
 import { QueueCells } from "./overview-panels.tsx";
 import { askPause, askResume } from "./verdict.tsx";
 
@@ -40,13 +40,8 @@ interface Limit {
 }
 
 interface Settings {
-  readonly name: string;
-  readonly paused: Paused | null;
   readonly ageingMs: number | null;
-  readonly limits: Limit;
-  readonly eachLane: Limit;
-  readonly lanes: Readonly<Record<string, Limit & { readonly weight: number }>>;
-  readonly tasks: Readonly<Record<string, Limit>>;
+  readonly lanes: Readonly<Record<string, { readonly weight: number }>>;
 }
 
 /** One line of the table of limits. */
@@ -56,13 +51,11 @@ interface LimitRow {
   readonly name: string | null;
   readonly concurrency: number | null;
   readonly rate: Rate | null;
-  readonly inUse: number | null;
-  readonly waiting: number | null;
+  readonly inUse: number;
 }
 
 export function QueuesPage(): JSX.Element {
   const { data, error, reload } = useData<Overview>("overview");
-  const settings = useData<{ queues: readonly Settings[] }>("queue-settings");
   const limits = useData<{ limits: readonly LimitRow[] }>("limits");
   const rows = data?.queues ?? [];
   const cursor = useRows(rows.length);
@@ -101,7 +94,7 @@ export function QueuesPage(): JSX.Element {
             <QueueTable rows={rows} at={cursor.at} />
           )}
         </Panel>
-        <LimitsPanel settings={settings.data?.queues ?? []} counted={limits.data?.limits} />
+        <LimitsPanel from={limits} queues={rows} />
       </div>
     </>
   );
@@ -235,46 +228,22 @@ function perText(ms: number): string {
   return names[ms] ?? f.span(ms);
 }
 
-function has({ concurrency, rate }: Limit): boolean {
-  return concurrency !== null || rate !== null;
-}
-
-function row(
-  queue: string,
-  kind: string,
-  name: string | null,
-  { concurrency, rate }: Limit,
-): LimitRow {
-  return { queue, kind, name, concurrency, rate, inUse: null, waiting: null };
-}
-
-/** The limits as they are set, if the server does not count them. */
-function rowsOf(settings: readonly Settings[]): LimitRow[] {
-  return settings.flatMap(({ name, limits, eachLane, lanes, tasks }) => [
-    ...(has(limits) ? [row(name, "queue", null, limits)] : []),
-    ...(has(eachLane) ? [row(name, "each-lane", null, eachLane)] : []),
-    ...Object.entries(lanes).flatMap(([lane, limit]) =>
-      has(limit) ? [row(name, "lane", lane, limit)] : [],
-    ),
-    ...Object.entries(tasks).flatMap(([task, limit]) =>
-      has(limit) ? [row(name, "task", task, limit)] : [],
-    ),
-  ]);
-}
-
 function forWhat({ kind, name }: LimitRow): string {
-  if (kind === "each-lane") return "each lane of";
+  if (kind === "lanes") return "each lane of";
   return name === null ? "" : `${kind} ${name} in`;
 }
 
 function LimitsPanel({
-  settings,
-  counted,
+  from,
+  queues,
+  of,
 }: {
-  readonly settings: readonly Settings[];
-  readonly counted: readonly LimitRow[] | undefined;
+  readonly from: Data<{ limits: readonly LimitRow[] }>;
+  readonly queues: readonly QueueRow[];
+  /** Only those of this queue. */
+  readonly of?: string;
 }): JSX.Element {
-  const rows = counted ?? rowsOf(settings);
+  const pending = new Map(queues.map(({ queue, counts }) => [queue, counts.pending]));
   return (
     <Panel
       title="Limits"
@@ -286,61 +255,81 @@ function LimitsPanel({
         </Info>
       }
     >
-      {rows.length === 0 ? (
-        <Empty title="No limit is set.">
-          A queue, a task or a lane can have a limit of jobs at once, and of starts per time.
-        </Empty>
-      ) : (
-        <table class="table">
-          <thead>
-            <tr>
-              <th>Limit</th>
-              <th>Of</th>
-              <th class="hide-sm">In use</th>
-              <th class="num hide-sm">Waiting</th>
-              <th>
-                <span class="sr">Action</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((one) => (
-              <tr key={`${one.queue} ${one.kind} ${one.name}`}>
-                <td class="name">{limitText(one)}</td>
-                <td class="dim">
-                  {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
-                </td>
-                <td class="hide-sm slotc">
-                  {one.inUse !== null && one.concurrency !== null ? (
-                    <div class="line">
-                      <span class="gaugew">
-                        <Gauge
-                          share={one.inUse / one.concurrency}
-                          look={one.inUse >= one.concurrency ? "g-fg" : "g-run"}
-                        />
-                      </span>
-                      <span class="sm dim nowrap">
-                        {one.inUse} of {one.concurrency}
-                      </span>
-                    </div>
-                  ) : (
-                    <span class="faint">–</span>
-                  )}
-                </td>
-                <td class="num hide-sm">
-                  <Num value={one.waiting} />
-                </td>
-                <td class="end">
-                  <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
-                    Change…
-                  </Act>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      <Shown from={from} rows={2}>
+        {(data) => {
+          const limits = data.limits.filter(({ queue }) => of === undefined || queue === of);
+          return limits.length === 0 ? (
+            <Empty title="No limit is set.">
+              A queue, a task or a lane can have a limit of jobs at once, and of starts per time.
+            </Empty>
+          ) : (
+            <LimitTable limits={limits} pending={pending} />
+          );
+        }}
+      </Shown>
     </Panel>
+  );
+}
+
+function LimitTable({
+  limits,
+  pending,
+}: {
+  readonly limits: readonly LimitRow[];
+  readonly pending: ReadonlyMap<string, number>;
+}): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>Limit</th>
+          <th>Of</th>
+          <th class="hide-sm">In use</th>
+          <th class="num hide-sm">Waiting</th>
+          <th>
+            <span class="sr">Action</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {limits.map((one) => (
+          <tr key={`${one.queue} ${one.kind} ${one.name}`}>
+            <td class="name">{limitText(one)}</td>
+            <td class="dim">
+              {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
+            </td>
+            <td class="hide-sm slotc">
+              <InUse limit={one} />
+            </td>
+            <td class="num hide-sm">
+              <Num value={one.kind === "queue" ? (pending.get(one.queue) ?? 0) : null} />
+            </td>
+            <td class="end">
+              <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
+                Change…
+              </Act>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function InUse({ limit: { inUse, concurrency } }: { readonly limit: LimitRow }): JSX.Element {
+  if (concurrency === null) return <span class="dim">{f.count(inUse)}</span>;
+  return (
+    <div class="line">
+      <span class="gaugew">
+        <Gauge
+          share={inUse / Math.max(1, concurrency)}
+          look={inUse >= concurrency ? "g-fg" : "g-run"}
+        />
+      </span>
+      <span class="sm dim nowrap">
+        {inUse} of {concurrency}
+      </span>
+    </div>
   );
 }
 
@@ -393,7 +382,7 @@ function askLimit(queue: string, given: LimitRow | null): void {
       };
       const bodies: Readonly<Record<string, object>> = {
         queue: limit,
-        "each-lane": { eachLane: limit },
+        lanes: { eachLane: limit },
         lane: { lanes: { [text("name")]: limit } },
         task: { tasks: { [text("name")]: limit } },
       };
@@ -407,7 +396,7 @@ function askLimit(queue: string, given: LimitRow | null): void {
 
 const SCOPES = [
   { value: "queue", text: "the whole queue" },
-  { value: "each-lane", text: "each lane of it" },
+  { value: "lanes", text: "each lane of it" },
   { value: "lane", text: "one lane of it" },
   { value: "task", text: "one task in it" },
 ];
@@ -415,6 +404,7 @@ const SCOPES = [
 export function QueuePage({ name }: { readonly name: string }): JSX.Element {
   const overview = useData<Overview>("overview");
   const settings = useData<Settings>(`queues/${encodeURIComponent(name)}/settings`);
+  const limits = useData<{ limits: readonly LimitRow[] }>("limits");
   const why = useData<{ sentence: string; reason: string }>(
     `queues/${encodeURIComponent(name)}/explanation`,
   );
@@ -454,7 +444,7 @@ export function QueuePage({ name }: { readonly name: string }): JSX.Element {
         <Shown from={settings} rows={3}>
           {(data) => (
             <>
-              <LimitsPanel settings={[data]} counted={undefined} />
+              <LimitsPanel from={limits} queues={queue === undefined ? [] : [queue]} of={name} />
               <Panel title="Order">
                 <div class="body">
                   <dl class="facts">

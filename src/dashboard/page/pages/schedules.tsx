@@ -59,6 +59,7 @@ interface Schedule {
   readonly revision: number;
   readonly missedCount: number;
   readonly error: string | null;
+  /** In the list: its newest ones. */
   readonly runs?: readonly Run[];
   readonly nextRuns?: readonly number[];
 }
@@ -70,7 +71,7 @@ function path(schedule: Schedule, action: string): string {
 }
 
 export function SchedulesPage(): JSX.Element {
-  const from = useData<{ schedules: readonly Schedule[] }>("schedules?limit=200");
+  const from = useData<{ schedules: readonly Schedule[] }>(`schedules?limit=200&runs=${RUNS}`);
   const rows = from.data?.schedules ?? [];
   const cursor = useRows(rows.length);
   const here = rows[cursor.at];
@@ -162,14 +163,6 @@ function Table({
   );
 }
 
-function useRuns(schedule: Schedule): readonly Run[] {
-  const { data } = useData<{ runs: readonly Run[] }>(
-    schedule.runs === undefined ? `${path(schedule, "runs")}?limit=${RUNS}` : null,
-    15_000,
-  );
-  return schedule.runs ?? data?.runs ?? [];
-}
-
 function Row({
   schedule,
   isAt,
@@ -177,7 +170,7 @@ function Row({
   readonly schedule: Schedule;
   readonly isAt: boolean;
 }): JSX.Element {
-  const runs = useRuns(schedule);
+  const { runs = [] } = schedule;
   const last = runs[0];
   const isPaused = schedule.pausedAt !== null;
   return (

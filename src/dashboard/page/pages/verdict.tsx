@@ -4,7 +4,7 @@ import { write } from "../api.ts";
 import * as f from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { serverNow } from "../live.ts";
-import { ask, reasonIn } from "../notices.ts";
+import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn, type Children } from "../parts.tsx";
 import { to } from "../router.ts";
 import type { Overview, QueueRow } from "../types.ts";
@@ -49,6 +49,8 @@ export function verdictOf(overview: Overview): Verdict {
   const [first] = paused;
   const [alone] = unserved;
   if (overview.isEmpty) return emptyVerdict(overview);
+  if (overview.pausedAll === true && pausedTogether(overview.queues).length > 0)
+    return allPausedVerdict(overview);
   if (first !== undefined) return pausedVerdict(overview, first, paused);
   if (alone !== undefined) return unservedVerdict(overview, alone);
   const [worst] = [...critical, ...overview.alerts];
@@ -194,6 +196,43 @@ function emptyVerdict({ workers }: Overview): Verdict {
   };
 }
 
+/** Queues that one action paused have the same instant. */
+export function pausedTogether(queues: readonly QueueRow[]): readonly QueueRow[] {
+  const paused = queues.filter((queue) => queue.paused !== null);
+  const groups = [...Map.groupBy(paused, (queue) => queue.paused?.at).values()];
+  return groups.filter((group) => group.length > 1 || queues.length === 1).flat();
+}
+
+function allPausedVerdict(overview: Overview): Verdict {
+  const { queues } = overview;
+  const together = pausedTogether(queues);
+  const paused = together[0]?.paused ?? null;
+  const pending = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  return {
+    look: "v-bad",
+    title: `Everything is paused: ${f.plural(pending, "job")} ${pending === 1 ? "waits" : "wait"}.`,
+    text: (
+      <>
+        Paused at {paused === null ? "" : f.moment(paused.at, serverNow())} by{" "}
+        <a href={to("audit", { subject: "all queues" })}>{paused?.by}</a>
+        {paused?.reason !== null && `, “${paused?.reason ?? ""}”`}. Jobs that run end normally, and
+        jobs can still be enqueued.
+      </>
+    ),
+    acts: (
+      <Act kind="primary" onClick={() => askResumeAll(queues)}>
+        Resume everything…
+      </Act>
+    ),
+  };
+}
+
+/** The answer to pausing or resuming all queues. */
+interface Changed {
+  readonly queues: readonly string[];
+  readonly paused: readonly string[];
+}
+
 export function askPauseAll(queues: readonly QueueRow[]): void {
   const open = queues.filter(({ paused }) => paused === null);
   const running = open.reduce((sum, queue) => sum + queue.running, 0);
@@ -209,8 +248,33 @@ export function askPauseAll(queues: readonly QueueRow[]): void {
     danger: true,
     confirm: `Pause ${f.plural(open.length, "queue")}`,
     run: async (answers) => {
-      for (const { queue } of open)
-        await write(`queues/${encodeURIComponent(queue)}/pause`, reasonIn(answers));
+      const changed = await write<Changed>("pause-all", reasonIn(answers));
+      toast(`${f.plural(changed.queues.length, "queue")} paused.`);
+    },
+  });
+}
+
+export function askResumeAll(queues: readonly QueueRow[]): void {
+  const together = pausedTogether(queues);
+  const names = new Set(together.map(({ queue }) => queue));
+  const others = queues.filter(({ queue, paused }) => paused !== null && !names.has(queue));
+  const pending = together.reduce((sum, { counts }) => sum + counts.pending, 0);
+  ask({
+    title: `Resume ${f.plural(together.length, "queue")}?`,
+    body: (
+      <p>
+        {pending === 0 ? "No job waits in them." : `${f.plural(pending, "job")} can start at once.`}
+        {others.length > 0 &&
+          ` ${f.listed(others.map(({ queue }) => queue))} ${others.length === 1 ? "was" : "were"} paused before, and ${others.length === 1 ? "stays" : "stay"} paused.`}
+      </p>
+    ),
+    reason: true,
+    confirm: `Resume ${f.plural(together.length, "queue")}`,
+    run: async (answers) => {
+      const { queues: resumed, paused } = await write<Changed>("resume-all", reasonIn(answers));
+      toast(
+        `${f.plural(resumed.length, "queue")} resumed${paused.length === 0 ? "" : `; still paused: ${f.listed(paused)}`}.`,
+      );
     },
   });
 }

@@ -174,7 +174,7 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     take: () => store.stats.takeCounts({ everyMs: COUNT_EVERY_MS }),
     count: () => holdfast.stats(),
   });
-  const items = { items: store.items, workflows, known: byName(parts.workflows) };
+  const items = { items: store.items, workflows, runtime, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast.bulk, onBulk),
@@ -221,7 +221,11 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     invariantsRoute(monitor),
     ...alertRoutes(store.alerts),
     ...workerRoutes(workers),
-    ...scheduleRoutes(holdfast.schedules, (ids) => store.dashboard.brief(ids)),
+    ...scheduleRoutes({
+      schedules: holdfast.schedules,
+      store: store.schedules,
+      statusesOf: (ids) => store.dashboard.brief(ids),
+    }),
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),

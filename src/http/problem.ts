@@ -137,8 +137,7 @@ export function problemOf(thrown: unknown): Problem {
   const status = STATUSES[code];
   if (status === undefined) return unforeseen(thrown);
   if (status === 503) {
-    const detail =
-      code === "STORE_GONE" ? GONE : code === "TOOK_TOO_LONG" ? thrown.message : AWAY;
+    const detail = code === "STORE_GONE" ? GONE : code === "TOOK_TOO_LONG" ? thrown.message : AWAY;
     return new Problem({ status, code, detail, headers: retryAfter(RETRY_AFTER_S) }, thrown);
   }
   const field = "field" in thrown && typeof thrown.field === "string" ? thrown.field : undefined;

@@ -15,6 +15,7 @@ import {
   type ScheduleOptions,
 } from "./schedule.ts";
 import type { PreviewOptions, RunsFilter, Schedules, SchedulesFilter } from "./schedules.ts";
+import type { SchedulesStore } from "./store.ts";
 import { MISSED_LIMIT_MAX } from "./ticks.ts";
 
 const TAG = "schedules";
@@ -138,9 +139,16 @@ type StatusesOf = (
   ids: readonly string[],
 ) => Promise<readonly { readonly id: string; readonly status: string }[]>;
 
-export function scheduleRoutes(schedules: Schedules, statusesOf: StatusesOf): Route[] {
+interface ScheduleRouteParts {
+  readonly schedules: Schedules;
+  readonly store: Pick<SchedulesStore, "recent">;
+  readonly statusesOf: StatusesOf;
+}
+
+export function scheduleRoutes(parts: ScheduleRouteParts): Route[] {
+  const { schedules } = parts;
   return [
-    ...readRoutes(schedules, statusesOf),
+    ...readRoutes(parts),
     ...changeRoutes(schedules),
     ...(["pause", "resume"] as const).map((command) => stateRoute(schedules, command)),
     runRoute(schedules),
@@ -149,13 +157,16 @@ export function scheduleRoutes(schedules: Schedules, statusesOf: StatusesOf): Ro
 }
 
 /** Runs with the statuses of their jobs. */
-async function withStatus(runs: readonly RunRecord[], statusesOf: StatusesOf): Promise<object[]> {
+async function withStatus(
+  runs: readonly RunRecord[],
+  statusesOf: StatusesOf,
+): Promise<(RunRecord & { readonly status: string | null })[]> {
   const known = await statusesOf(runs.flatMap(({ job }) => job ?? []));
   const statuses = new Map(known.map(({ id, status }) => [id, status]));
   return runs.map((run) => ({ ...run, status: statuses.get(run.job ?? "") ?? null }));
 }
 
-function listRoute(schedules: Schedules, statusesOf: StatusesOf): Route {
+function listRoute({ schedules, store, statusesOf }: ScheduleRouteParts): Route {
   return route({
     ...READ,
     path: "/api/v1/schedules",
@@ -180,18 +191,21 @@ function listRoute(schedules: Schedules, statusesOf: StatusesOf): Route {
       const found = await schedules.list(withoutUndefined(filter) as SchedulesFilter);
       if (runs === 0) return { status: 200, json: { schedules: found } };
       const names = found.map(({ name }) => name);
-      const byName = await schedules.recentRuns(names, runs);
-      const shown = await withStatus([...byName.values()].flat(), statusesOf);
-      const grouped = Map.groupBy(shown as RunRecord[], ({ schedule }) => schedule);
-      const json = found.map((one) => ({ ...one, runs: grouped.get(one.name) ?? [] }));
+      const recent = await withStatus(
+        await store.recent({ schedules: names, limit: runs }),
+        statusesOf,
+      );
+      const byName = Map.groupBy(recent, ({ schedule }) => schedule);
+      const json = found.map((one) => ({ ...one, runs: byName.get(one.name)?.slice(0, runs) ?? [] }));
       return { status: 200, json: { schedules: json } };
     },
   });
 }
 
-function readRoutes(schedules: Schedules, statusesOf: StatusesOf): Route[] {
+function readRoutes(parts: ScheduleRouteParts): Route[] {
+  const { schedules, statusesOf } = parts;
   return [
-    listRoute(schedules, statusesOf),
+    listRoute(parts),
     route({
       ...READ,
       path: "/api/v1/schedules/{name}",

@@ -239,13 +239,6 @@ export class Schedules {
     return runs;
   }
 
-  /** The newest runs of each of these schedules, by name. */
-  async recentRuns(names: readonly string[], limit: number): Promise<Map<string, RunRecord[]>> {
-    const runs = await this.#store.schedules.recent({ schedules: names, limit });
-    const byName = Map.groupBy(runs, ({ schedule }) => schedule);
-    return new Map([...byName].map(([name, some]) => [name, some.slice(0, limit)]));
-  }
-
   /** The run that enqueued a job, such as `runOf(ctx.id)` in a task. Null: no schedule enqueued it, or it is too old. */
   runOf(job: string): Promise<RunRecord | null> {
     return this.#store.schedules.runOf(checkText("job", job));

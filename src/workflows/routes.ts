@@ -2,13 +2,14 @@
 import { z } from "zod";
 import { itemActions } from "../core/item.ts";
 import { decode } from "../core/json.ts";
+import type { Runtime } from "../core/runtime.ts";
 import { notFound, Problem } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { ItemFilter, StoredItem } from "./item-record.ts";
 import type { HistoryOptions } from "./options.ts";
-import type { LegalMove } from "./plan.ts";
+import { type LegalMove, legalMoves } from "./plan.ts";
 import type { ItemsStore } from "./store.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 import type { Workflows } from "./workflows.ts";
@@ -87,6 +88,7 @@ const childrenInSchema = z
 export interface WorkflowRouteParts {
   readonly items: ItemsStore;
   readonly workflows: Workflows;
+  readonly runtime: Runtime;
   /** The workflows whose code this server has, by name: it can change their items. */
   readonly known: ReadonlyMap<string, AnyWorkflow>;
 }
@@ -190,12 +192,15 @@ const moveSchema = z
 
 /** Without the code, the moves are those of the stored declaration. */
 async function movesOf(
-  { items, workflows, known }: WorkflowRouteParts,
+  { items, runtime, known }: WorkflowRouteParts,
   item: StoredItem,
   actor: string,
 ): Promise<LegalMove[]> {
   const code = known.get(item.workflow);
-  if (code !== undefined) return workflows.moves(code, item, actor);
+  if (code !== undefined) {
+    const parent = item.parent === null ? null : await items.find(item.parent);
+    return legalMoves(code, runtime, { item, parent, actor, now: runtime.now() });
+  }
   const declared = await items.findWorkflow(item.workflow);
   const moves = (declared?.moves ?? []).filter(({ from }) => from === item.status);
   return moves.map(({ name, to }) => ({ name, to, allowed: null, why: null }));

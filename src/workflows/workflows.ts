@@ -34,7 +34,7 @@ import {
   startedOf,
   TRAIL_LIMITS,
 } from "./options.ts";
-import { type Asked, type ItemOperator, ItemPlan, type LegalMove, legalMoves, type Started } from "./plan.ts";
+import { type Asked, type ItemOperator, ItemPlan, type Started } from "./plan.ts";
 import type { ItemsInTransaction, ItemsStore } from "./store.ts";
 import { type AnyWorkflow, declarationOf, type Workflow } from "./workflow.ts";
 
@@ -204,13 +204,6 @@ export class Workflows {
       await this.#items.history(historyPage(id, options, TRAIL_LIMITS)),
       this.#parts.store,
     );
-  }
-
-  /** The moves that lead on from an item's state, with what their guards say to this actor now. */
-  async moves(workflow: AnyWorkflow, item: StoredItem, actor: string): Promise<LegalMove[]> {
-    const { runtime } = this.#parts;
-    const parent = item.parent === null ? null : await this.#items.find(item.parent);
-    return legalMoves(workflow, runtime, { item, parent, actor, now: runtime.now() });
   }
 
   /** How many children of this item are in which state. */

@@ -59,10 +59,7 @@ test("all queues are paused together; resuming them leaves alone those that were
     assert.deepEqual(await ask("/pause-all", { reason: "bad deploy" }), paused, "a repetition");
     assert.deepEqual((await ask("/pause-all", {}, "another")).queues, []);
     const [api, mail] = [await holdfast.queues.get("api"), await holdfast.queues.get("mail")];
-    assert.deepEqual(
-      [api.paused?.reason, mail.paused?.reason],
-      ["bad deploy", "provider is down"],
-    );
+    assert.deepEqual([api.paused?.reason, mail.paused?.reason], ["bad deploy", "provider is down"]);
     // One that was resumed and paused again by itself stays paused, too.
     await holdfast.queues.resume("billing");
     await holdfast.queues.pause("billing");

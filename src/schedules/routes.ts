@@ -14,7 +14,7 @@ import {
   type ScheduleChanges,
   type ScheduleOptions,
 } from "./schedule.ts";
-import type { PreviewOptions, RunsFilter, Schedules, SchedulesFilter } from "./schedules.ts";
+import type { PreviewOptions, RunsFilter, Schedules } from "./schedules.ts";
 import type { SchedulesStore } from "./store.ts";
 import { MISSED_LIMIT_MAX } from "./ticks.ts";
 
@@ -188,7 +188,7 @@ function listRoute({ schedules, store, statusesOf }: ScheduleRouteParts): Route 
       },
     },
     run: async ({ query: { runs = 0, ...filter } }) => {
-      const found = await schedules.list(withoutUndefined(filter) as SchedulesFilter);
+      const found = await schedules.list(withoutUndefined(filter));
       if (runs === 0) return { status: 200, json: { schedules: found } };
       const names = found.map(({ name }) => name);
       const recent = await withStatus(
@@ -196,7 +196,10 @@ function listRoute({ schedules, store, statusesOf }: ScheduleRouteParts): Route 
         statusesOf,
       );
       const byName = Map.groupBy(recent, ({ schedule }) => schedule);
-      const json = found.map((one) => ({ ...one, runs: byName.get(one.name)?.slice(0, runs) ?? [] }));
+      const json = found.map((one) => ({
+        ...one,
+        runs: byName.get(one.name)?.slice(0, runs) ?? [],
+      }));
       return { status: 200, json: { schedules: json } };
     },
   });

@@ -25,6 +25,33 @@ export function runOf({ isManual, ...run }: RunRow): RunRecord {
   return { ...run, manual: isManual === 1 };
 }
 
+export interface RecentFilter {
+  readonly schedules: readonly string[];
+  /** Of each. */
+  readonly limit: number;
+}
+
+export async function recentRuns(
+  engine: Engine,
+  { schedules, limit }: RecentFilter,
+): Promise<RunRecord[]> {
+  if (schedules.length === 0) return [];
+  const rows = await engine.all<RunRow>(sql`
+    select r.schedule, r.tick, r.is_manual as "isManual", r.outcome, r.job_id as job, r.at
+      from (select s.name,
+                   coalesce((select x.tick
+                               from holdfast.schedule_run x
+                              where x.schedule = s.name
+                              order by x.schedule desc, x.tick desc
+                              limit 1 offset ${limit - 1}), 0) as since
+              from holdfast.schedule s
+             where ${engine.among(sql`s.name`, schedules)}) t
+      join holdfast.schedule_run r on r.schedule = t.name and r.tick >= t.since
+     order by r.schedule, r.tick desc, r.is_manual desc
+     limit ${schedules.length * limit * 2}`);
+  return rows.map(runOf);
+}
+
 export async function findSchedule(
   from: Pick<Transaction, "all">,
   name: string,

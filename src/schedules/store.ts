@@ -27,6 +27,8 @@ import {
   insertAgain,
   insertSchedule,
   lockSchedule,
+  type RecentFilter,
+  recentRuns,
   RUNS,
   runOf,
   type RunRow,
@@ -70,12 +72,6 @@ export interface RunFilter {
   readonly schedule: string;
   /** The last tick of the page before. */
   readonly before?: number;
-  readonly limit: number;
-}
-
-export interface RecentFilter {
-  readonly schedules: readonly string[];
-  /** Of each. */
   readonly limit: number;
 }
 
@@ -350,22 +346,8 @@ export class SqlSchedules {
   }
 
   /** The newest runs of each of these schedules, newest first. */
-  async recent({ schedules, limit }: RecentFilter): Promise<RunRecord[]> {
-    if (schedules.length === 0) return [];
-    const rows = await this.#engine.all<RunRow>(sql`
-      select r.schedule, r.tick, r.is_manual as "isManual", r.outcome, r.job_id as job, r.at
-        from (select s.name,
-                     coalesce((select x.tick
-                                 from holdfast.schedule_run x
-                                where x.schedule = s.name
-                                order by x.schedule desc, x.tick desc
-                                limit 1 offset ${limit - 1}), 0) as since
-                from holdfast.schedule s
-               where ${this.#engine.among(sql`s.name`, schedules)}) t
-        join holdfast.schedule_run r on r.schedule = t.name and r.tick >= t.since
-       order by r.schedule, r.tick desc, r.is_manual desc
-       limit ${schedules.length * limit * 2}`);
-    return rows.map(runOf);
+  recent(filter: RecentFilter): Promise<RunRecord[]> {
+    return recentRuns(this.#engine, filter);
   }
 
   /** The run that enqueued a job; null: no schedule did, or the run was pruned. */

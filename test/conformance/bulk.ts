@@ -382,8 +382,8 @@ export const bulk: Group = (open) => {
     const { store } = await open();
     const row = await startBulk(store, { action: "cancel", filter: { all: true } });
     await store.bulk.fail(row.id, "the reason");
-    const failed = await store.bulk.find(row.id);
-    assert.deepEqual([failed?.status, failed?.error], ["failed", "the reason"]);
+    const stopped = await store.bulk.find(row.id);
+    assert.deepEqual([stopped?.status, stopped?.error], ["failed", "the reason"]);
     const resumed = await store.bulk.resume(row.id, { id: nextId(), actor: "ada" });
     assert.deepEqual([resumed.status, resumed.error], ["running", null]);
   });

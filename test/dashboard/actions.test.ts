@@ -251,8 +251,8 @@ for (const engine of ENGINES) {
         paused.filter((queue) => queue.paused === null),
         [],
       );
-      const before = await desk.holdfast.queues.get("mail");
-      assert.equal(before.paused?.reason, "provider is down");
+      const mail = await desk.holdfast.queues.get("mail");
+      assert.equal(mail.paused?.reason, "provider is down");
       assert.equal((await lineAbout("queue billing")).reason, "bad deploy");
       await page.getByRole("button", { name: "Resume everything…" }).first().click();
       await page.getByText(/mail was paused before, and stays paused/).waitFor();

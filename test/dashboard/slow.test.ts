@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import mysql from "mysql2/promise";
-import pg from "pg";
+import { Client } from "pg";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { closeBrowser, Desk } from "./browser.ts";
@@ -14,7 +14,7 @@ const READ_MS = 400;
 type Held = () => Promise<void>;
 
 async function heldByPostgres(url: string): Promise<Held> {
-  const client = new pg.Client({ connectionString: url });
+  const client = new Client({ connectionString: url });
   await client.connect();
   await client.query("begin; lock table holdfast.audit in access exclusive mode");
   return () => client.end();

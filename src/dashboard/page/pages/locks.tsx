@@ -251,7 +251,7 @@ function HeatRow({
   readonly tell: (text: string | null) => void;
 }): JSX.Element {
   const worst = Math.max(0, ...cells.map(({ p99Ms }) => p99Ms ?? 0));
-  const timeouts = cells.reduce((sum, cell) => sum + cell.timeouts, 0);
+  const lost = cells.reduce((sum, cell) => sum + cell.timeouts, 0);
   const textOf = ({ at, p99Ms, timeouts }: Cell): string =>
     `${type}, ${when(at)}: ${p99Ms === null ? "none taken" : `p99 ${f.span(p99Ms)}`}${timeouts > 0 ? `, ${f.plural(timeouts, "time-out")}` : ""}`;
   const [at, setAt] = useState(cells.length - 1);
@@ -271,7 +271,7 @@ function HeatRow({
       </span>
       <svg
         role="img"
-        aria-label={`${type}: waits of at most ${f.span(worst)} (p99)${timeouts > 0 ? `, ${f.plural(timeouts, "time-out")}` : ""}`}
+        aria-label={`${type}: waits of at most ${f.span(worst)} (p99)${lost > 0 ? `, ${f.plural(lost, "time-out")}` : ""}`}
         tabIndex={0}
         onKeyDown={press}
         onBlur={() => tell(null)}

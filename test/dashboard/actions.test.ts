@@ -5,32 +5,9 @@ import { missing, scratchDatabase, type ScratchDatabase } from "../support/serve
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, Desk } from "./browser.ts";
-import { jobInDoubt } from "./shop.ts";
+import { ERROR_KIND } from "./shop.ts";
 
 const ENGINES = ["sqlite", "postgres", "mysql"] as const;
-
-/** Errors are grouped when their minute is over; a test does not wait for that. */
-async function errorKind({ holdfast, shop }: Desk): Promise<string> {
-  const id = "0123456789abcdef0123456789abcdef";
-  const now = await holdfast.store.db.clock();
-  const message = "no answer from ups within # s";
-  const row = {
-    id,
-    task: "order.ship",
-    name: "CarrierTimeout",
-    message,
-    sample: message,
-    sample_job: shop.ids.failed,
-    state: "open",
-    first_at: now - 60_000,
-    last_at: now,
-    builds: '["9c41d07"]',
-    failed: 2,
-    retried: 4,
-  };
-  await holdfast.store.db.engine.transaction((tx) => tx.insert("error_kind", [row]));
-  return id;
-}
 
 for (const engine of ENGINES) {
   const skip = reasonOf(
@@ -157,7 +134,7 @@ for (const engine of ENGINES) {
     });
 
     test("an effect in doubt: an operator says that it happened, and the job goes on with the result", async () => {
-      const id = await jobInDoubt(desk.holdfast);
+      const { doubt: id } = desk.shop.ids;
       const page = await desk.page(`jobs/${id}`);
       await page.getByRole("button", { name: "It happened…" }).click();
       await page.getByLabel("Its result (JSON)").fill('{ "receipt": 7 }');
@@ -201,20 +178,19 @@ for (const engine of ENGINES) {
     });
 
     test("a kind of error is resolved in a build, and opened again", async () => {
-      const kind = await errorKind(desk);
       const page = await desk.page("errors");
       await page.getByRole("button", { name: "Resolve…" }).click();
       await page.getByLabel("Resolved in build").fill("9c41d07");
       await page.getByRole("button", { name: "Resolve it" }).click();
       await page.getByText("No error is open.").waitFor();
-      const resolved = await desk.holdfast.store.errorKinds.find(kind);
+      const resolved = await desk.holdfast.store.errorKinds.find(ERROR_KIND);
       assert.deepEqual([resolved?.state, resolved?.resolvedIn], ["resolved", "9c41d07"]);
       await page.getByRole("link", { name: "Resolved 1" }).click();
       await page.getByRole("button", { name: "Reopen…" }).click();
       await page.getByRole("button", { name: "Reopen it" }).click();
       await until(
         "it is open",
-        async () => (await desk.holdfast.store.errorKinds.find(kind))?.state === "open",
+        async () => (await desk.holdfast.store.errorKinds.find(ERROR_KIND))?.state === "open",
       );
       await desk.closePages();
     });

@@ -1,5 +1,6 @@
 /** A real browser, and a real server with a shop behind it. Anything that the browser complains about fails the test. */
 import assert from "node:assert/strict";
+import { Doctor } from "../../src/doctor/doctor.ts";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { startServer, type Server } from "../../src/app/server.ts";
 import type { Limits } from "../../src/http/limits.ts";
@@ -50,6 +51,8 @@ export class Desk implements AsyncDisposable {
     const holdfast = await openHoldfast(url, { logger: SILENT });
     const desk = new Desk(holdfast, await openShop(holdfast), limits);
     await desk.startServer();
+    const findings = await new Doctor(holdfast).quick();
+    desk.seen = { at: Date.now(), counts: null, minutes: [], findings, canaries: [] };
     return desk;
   }
 

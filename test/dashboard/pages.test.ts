@@ -60,6 +60,7 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
     const cases = THEMES.flatMap((theme) =>
       WIDTHS.flatMap((width) => viewsOf(desk.shop).map((view) => ({ theme, width, view }))),
     );
+    const findings: string[] = [];
     for (const { theme, width, view } of everyNth(48, cases, "axe")) {
       const page = await desk.page(view.path, {
         colorScheme: theme,
@@ -67,9 +68,11 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
         bypassCSP: true,
       });
       await see(page, view);
-      assert.deepEqual(await findingsOn(page), [], `${view.name}, ${theme}, ${width} px`);
+      const found = await findingsOn(page);
+      findings.push(...found.map((one) => `${view.name}, ${theme}, ${width} px: ${one}`));
       await desk.closePages();
     }
+    assert.deepEqual(findings, []);
   });
 
   test("nothing is wider than a phone", async () => {

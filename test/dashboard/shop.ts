@@ -103,7 +103,7 @@ export const orders = defineWorkflow({
 export const shopTasks = [ship, slowRetry, mail, report, merge, cool];
 
 /** A job whose worker ended between the intent of an effect and its answer: an operator must say what became of it. */
-export async function jobInDoubt(holdfast: Holdfast): Promise<string> {
+async function jobInDoubt(holdfast: Holdfast): Promise<string> {
   const { id } = await holdfast.enqueue("outside.pay", {}, { queue: "outside" });
   const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["outside"] });
   const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };
@@ -112,6 +112,74 @@ export async function jobInDoubt(holdfast: Holdfast): Promise<string> {
   await store.steps.put(fence, { ...step, status: "doubt", result: null, isNew: true });
   await store.jobs.settle([{ ...fence, outcome: { kind: "suspended", delayMs: null } }]);
   return id;
+}
+
+const MINUTE_MS = 60_000;
+
+export const ERROR_KIND = "0123456789abcdef0123456789abcdef";
+
+/** What takes minutes and hours to come about is written: contention of locks, a kind of error, runs of a schedule. */
+async function writePast({ store }: Holdfast, jobs: Pick<Shop["ids"], "failed" | "done">) {
+  const now = await store.db.clock();
+  const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS;
+  const locks = Array.from({ length: 48 }, (_, step) => {
+    const isHot = step > 4 && step < 9;
+    const at = { minute: minute - step * 5 * MINUTE_MS, source: "shop", wait_ms_sum: 90 };
+    const stock = isHot ? '{"20":30,"45":10}' : `{"${8 + (step % 5)}":40}`;
+    return [
+      {
+        ...at,
+        type: "stock",
+        acquisitions: 40,
+        timeouts: isHot ? 2 : 0,
+        held_ms_max: 9_800,
+        waits: stock,
+      },
+      {
+        ...at,
+        type: "order",
+        acquisitions: 90,
+        timeouts: 0,
+        held_ms_max: 1_200,
+        waits: '{"4":90}',
+      },
+    ];
+  });
+  const message = "no answer from ups within # s";
+  const kind = {
+    id: ERROR_KIND,
+    task: "order.ship",
+    name: "CarrierTimeout",
+    message,
+    sample: message,
+    sample_job: jobs.failed,
+    state: "open",
+    first_at: now - MINUTE_MS,
+    last_at: now,
+    first_build: "9c41d07",
+    builds: '["9c41d07"]',
+    failed: 2,
+    retried: 4,
+  };
+  const runs = Array.from({ length: 20 }, (_, run) => {
+    const tick = minute - (run + 1) * 5 * MINUTE_MS;
+    const isSkipped = run % 7 === 3;
+    const job = run % 9 === 4 ? jobs.failed : jobs.done;
+    const outcome = isSkipped ? "skipped" : "enqueued";
+    return {
+      schedule: "stock-sync",
+      tick,
+      is_manual: 0,
+      outcome,
+      job_id: isSkipped ? null : job,
+      at: tick,
+    };
+  });
+  await store.db.engine.transaction(async (tx) => {
+    await tx.insert("lock_stat", locks.flat());
+    await tx.insert("error_kind", [kind]);
+    await tx.insert("schedule_run", runs);
+  });
 }
 
 export interface Shop {
@@ -126,7 +194,8 @@ export interface Shop {
       | "pending"
       | "scheduled"
       | "flow"
-      | "item",
+      | "item"
+      | "doubt",
       string
     >
   >;
@@ -212,6 +281,8 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
     actor: "shop-web",
   });
   await item.move("pay", { actor: "bank" });
+  const doubt = await jobInDoubt(holdfast);
+  await writePast(holdfast, { failed: failed.id, done: done.id });
   await settle(holdfast, [failed.id, retry.id, done.id, sleeping.id, running.id]);
   return {
     worker,
@@ -225,6 +296,7 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
       scheduled: scheduled.id,
       flow: flow.id,
       item: item.id,
+      doubt,
     },
   };
 }

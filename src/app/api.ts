@@ -269,6 +269,7 @@ function storyParts({ store, jobs, flows, audit }: Holdfast): StoryParts {
     relations: (id) => dashboard.relations(id),
     brief: (ids) => dashboard.brief(ids),
     builds: (workers) => dashboard.builds(workers),
+    worker: (id) => store.workers.find(id),
   };
 }
 

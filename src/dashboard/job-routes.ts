@@ -48,6 +48,10 @@ const storySchema = z
       .meta({ description: "Four of five recent runs of its task took between these." }),
     audit: z.array(auditLineSchema),
     canRunNow: z.boolean(),
+    blocked: z
+      .object({ ms: z.number(), stack: z.string() })
+      .nullable()
+      .meta({ description: "Where a task blocks the event loop of the worker that runs it." }),
   })
   .meta({ id: "JobStory", description: "Everything about one job." });
 

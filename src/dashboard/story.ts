@@ -5,6 +5,7 @@ import { JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import type { DependencyView } from "../flows/results.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
+import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Usual } from "../stats/task-times.ts";
 import type { Related, Relations } from "./relations.ts";
 import { EARLY } from "./run-now.ts";
@@ -33,6 +34,7 @@ export interface StoryParts {
   readonly usual: (task: string) => Promise<Usual | null>;
   readonly relations: (id: string) => Promise<Relations>;
   readonly brief: (ids: readonly string[]) => Promise<Related[]>;
+  readonly worker: (id: string) => Promise<Pick<WorkerRecord, "blockedMs" | "blockedStack"> | null>;
   readonly builds: (workers: readonly string[]) => Promise<Readonly<Record<string, string>>>;
 }
 
@@ -48,12 +50,13 @@ export async function storyOf(parts: StoryParts, id: string): Promise<object> {
     parts.usual(job.task),
     parts.audit.list({ subject: subjects.job(id), limit: AUDIT_MAX }),
   ]);
-  const [flow, dependencies, dependents, builds, explanation] = await Promise.all([
+  const [flow, dependencies, dependents, builds, explanation, blocked] = await Promise.all([
     flows.of(id),
     dependenciesOf(parts, id),
     flows.dependents(id, { limit: DEPENDENCIES_MAX }).then(parts.brief),
     parts.builds(attempts.map(({ worker }) => worker)),
     jobs.explain(id).catch(() => null), // the rest is worth showing without it
+    blockedOf(parts, job.lockedBy),
   ]);
   const { called, callers, ...belongs } = relations;
   return {
@@ -71,7 +74,15 @@ export async function storyOf(parts: StoryParts, id: string): Promise<object> {
     usual,
     audit,
     canRunNow: EARLY.includes(job.status),
+    blocked,
   };
+}
+
+/** Where the worker of a running job is blocked. */
+async function blockedOf({ worker }: StoryParts, id: string | null): Promise<object | null> {
+  const { blockedMs: ms = 0, blockedStack: stack = null } =
+    (id === null ? null : await worker(id)) ?? {};
+  return stack === null ? null : { ms, stack };
 }
 
 async function dependenciesOf({ flows }: StoryParts, id: string): Promise<object[]> {

@@ -26,6 +26,20 @@ export async function beat(
   return row === undefined ? null : { ...row, pending: row.pending === 1 };
 }
 
+/** A task blocks the event loop of the worker, for how long so far and where; null: not any more. */
+export function noteBlocked(
+  engine: Engine,
+  id: string,
+  blocked: { readonly ms: number; readonly stack: string } | null,
+): Promise<number> {
+  const { ms, stack } = blocked ?? { ms: 0, stack: null };
+  return engine.run(sql`
+    update holdfast.worker
+       set blocked_ms = ${ms}, blocked_stack = ${stack}
+     where id = ${id}
+       and status <> 'stopped'`);
+}
+
 export function vitalsColumns(vitals: WorkerVitals): Sql {
   return sql`
       claimed = ${vitals.claimed}, done = ${vitals.done}, failed = ${vitals.failed},

@@ -59,6 +59,10 @@ const workerSchema = z
     running: s.count.meta({ description: "Jobs that were running at its last heartbeat." }),
     loopDelayMs: z.number(),
     memoryBytes: z.number(),
+    blockedMs: z.number().meta({
+      description: "How long a task had blocked the event loop when the stack was taken; 0: none.",
+    }),
+    blockedStack: z.string().nullable().meta({ description: "Where it blocks it." }),
   })
   .meta({ id: "Worker", description: "A process that runs jobs." });
 

@@ -18,7 +18,7 @@ import {
 } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
-import { beat, vitalsColumns } from "./heartbeat.ts";
+import { beat, noteBlocked, vitalsColumns } from "./heartbeat.ts";
 import { outsideQueues, unclaimable } from "./unclaimable.ts";
 import * as unregistered from "./unregistered.ts";
 import {
@@ -62,7 +62,8 @@ const columns = (engine: Engine): Sql => sql`
        concurrency, started_at as "startedAt", heartbeat_at as "heartbeatAt", ${engine.now()} - heartbeat_at as "silentMs",
        stale_ms as "staleMs", hung_ms as "hungMs", stopped_at as "stoppedAt", heartbeats,
        gap_ms_max as "gapMsMax", claimed, done, failed, retried, leases_lost as "leasesLost", running,
-       loop_delay_ms as "loopDelayMs", memory_bytes as "memoryBytes"`;
+       loop_delay_ms as "loopDelayMs", memory_bytes as "memoryBytes", blocked_ms as "blockedMs",
+       blocked_stack as "blockedStack"`;
 
 type WorkerRow = Omit<WorkerRecord, "queues" | "tasks" | "leases" | "liveness"> & {
   queues: string;
@@ -134,6 +135,11 @@ export class SqlWorkers {
     queues: readonly string[],
   ): Promise<HeartbeatWrite | null> {
     return beat(this.#engine, id, { vitals, queues });
+  }
+
+  /** A task blocks the event loop of a worker; null: not any more. The worker's lease renewer notes it. */
+  noteBlocked(id: string, blocked: { ms: number; stack: string } | null): Promise<number> {
+    return noteBlocked(this.#engine, id, blocked);
   }
 
   /** Reads the desired state of a worker without a heartbeat. Null: its row is closed or deleted. */

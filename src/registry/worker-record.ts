@@ -177,6 +177,9 @@ export interface WorkerRecord
   /** The number of heartbeats, and the longest time between two of them. */
   readonly heartbeats: number;
   readonly gapMsMax: number;
+  /** For how long a task had blocked its event loop when the stack was taken; 0: none does. */
+  readonly blockedMs: number;
+  readonly blockedStack: string | null;
 }
 
 // The states of a worker's row. The databases enforce the same moves: their triggers are made from these lists.

@@ -9,6 +9,7 @@ import { extendAgain } from "../jobs/recovery.ts";
 import { statementsFor } from "../jobs/statements.ts";
 import { beat } from "../registry/heartbeat.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
+import { watchForBlocks } from "./blocked-stack.ts";
 import {
   LeaseRenewer,
   type LeaseRenewerSettings,
@@ -115,6 +116,7 @@ async function openLeaseRenewer(
           .then(() => port.close());
     }
   });
+  watchForBlocks({ engine, runtime: systemRuntime, worker: settings.worker, watched: shared });
   if (settings.endBlocked) watch(renewer, shared, settings);
   send({ kind: "ready" });
   return renewer;

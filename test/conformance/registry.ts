@@ -56,6 +56,8 @@ export const registry: Group = (open) => {
       stoppedAt: null,
       heartbeats: 0,
       gapMsMax: 0,
+      blockedMs: 0,
+      blockedStack: null,
       ...Object.fromEntries(Object.keys(vitals).map((name) => [name, 0])),
     });
   });
@@ -248,6 +250,22 @@ export const registry: Group = (open) => {
     );
     assert.equal(row?.heartbeatAt, clock.now());
     assert.deepEqual([row?.heartbeats, row?.gapMsMax], [2, 10_000]);
+  });
+
+  test("where its event loop is blocked is in the row of a worker until it goes on", async () => {
+    const { store } = await open();
+    const { id } = await start(store);
+    const blocked = async () => {
+      const { blockedMs, blockedStack } = (await store.workers.find(id)) ?? {};
+      return [blockedMs, blockedStack];
+    };
+    const stack = "at sum (/app/report.ts:12:5)";
+    assert.equal(await store.workers.noteBlocked(id, { ms: 2_000, stack }), 1);
+    assert.deepEqual(await blocked(), [2_000, stack]);
+    await store.workers.noteBlocked(id, null);
+    assert.deepEqual(await blocked(), [0, null]);
+    await store.workers.move(id, { state: "stopped", reason: null });
+    assert.equal(await store.workers.noteBlocked(id, { ms: 2_000, stack }), 0);
   });
 
   test("a heartbeat returns news of the other workers", async () => {

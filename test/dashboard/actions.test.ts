@@ -314,6 +314,21 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("where a task blocks the event loop is shown with the job and with its worker", async () => {
+      const { worker, ids } = desk.shop;
+      const { workers } = desk.holdfast.store;
+      const stack = "at sum (/app/report.ts:12:5)\nat run (/app/report.ts:40:9)";
+      await workers.noteBlocked(worker.id, { ms: 2_300, stack });
+      const page = await desk.page(`jobs/${ids.running}`);
+      for (const path of [`jobs/${ids.running}`, `workers/${worker.id}`]) {
+        await page.goto(desk.url + path);
+        await page.getByRole("heading", { name: "A task blocks the event loop" }).waitFor();
+        await page.getByText("/app/report.ts:40:9").waitFor();
+      }
+      await workers.noteBlocked(worker.id, null);
+      await desk.closePages();
+    });
+
     test("a worker is paused and resumed, and sees it", async () => {
       const { worker } = desk.shop;
       const page = await desk.page(`workers/${worker.id}`);

@@ -125,7 +125,7 @@ async function writePast({ store }: Holdfast, jobs: Pick<Shop["ids"], "failed" |
   const locks = Array.from({ length: 48 }, (_, step) => {
     const isHot = step > 4 && step < 9;
     const at = { minute: minute - step * 5 * MINUTE_MS, source: "shop", wait_ms_sum: 90 };
-    const stock = isHot ? '{"20":30,"45":10}' : `{"${8 + (step % 5)}":40}`;
+    const stock = isHot ? '{"20":30,"35":10}' : `{"${8 + (step % 5)}":40}`;
     return [
       {
         ...at,

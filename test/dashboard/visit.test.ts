@@ -85,7 +85,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await desk.closePages();
   });
 
-  test("the contention of locks, the findings of the monitor and the state of the audit log are shown", async () => {
+  test("contended locks, findings of the monitor and the state of the audit log are shown", async () => {
     const page = await desk.page("locks");
     await page.getByText("stock is contended: 8 time-outs").waitFor();
     const cells = page.getByRole("img", { name: /^stock: waits of at most .* 8 time-outs$/ });

@@ -276,6 +276,7 @@ const VERBS = {
   workers: [
     "register",
     "beat",
+    "noteBlocked",
     "desiredStateOf",
     "move",
     "closeDead",

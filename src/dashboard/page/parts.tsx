@@ -461,6 +461,28 @@ export function TaskLink({ name }: { readonly name: string }): JSX.Element {
   return <a href={to("jobs", { task: name })}>{name}</a>;
 }
 
+/** A subject leads to what it names. */
+export function Subject({ text }: { readonly text: string }): JSX.Element {
+  const [kind = "", ...rest] = text.split(" ");
+  const id = rest.join(" ");
+  const places: Readonly<Record<string, string>> = {
+    job: "jobs",
+    queue: "queues",
+    worker: "workers",
+    schedule: "schedules",
+    item: "items",
+    flow: "flows",
+    bulk: "bulk",
+  };
+  const place = places[kind];
+  if (place === undefined || id === "") return <>{text}</>;
+  return (
+    <a href={to([place, id])} title={text}>
+      {kind} {f.shortId(id)}
+    </a>
+  );
+}
+
 export function Crumbs({ children }: { readonly children: readonly Children[] }): JSX.Element {
   return (
     <nav class="crumb sm" aria-label="Where this is">

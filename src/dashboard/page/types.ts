@@ -133,6 +133,12 @@ export interface AuditLine {
   readonly detail: string | null;
 }
 
+/** Where a task blocks the event loop of a worker, and for how long when the stack was taken. */
+export interface BlockedAt {
+  readonly ms: number;
+  readonly stack: string;
+}
+
 export interface Story {
   readonly job: Job;
   readonly attempts: readonly Attempt[];
@@ -164,6 +170,7 @@ export interface Story {
   } | null;
   readonly audit?: readonly AuditLine[];
   readonly canRunNow?: boolean;
+  readonly blocked: BlockedAt | null;
 }
 
 export interface Report {
@@ -315,11 +322,9 @@ export interface Worker extends WorkerBrief {
   readonly gapMsMax: number;
   readonly loopDelayMs: number;
   readonly memoryBytes: number;
-  readonly blockedBy?: {
-    readonly job: string;
-    readonly task: string;
-    readonly at: string | null;
-  } | null;
+  /** For how long a task had blocked its event loop when the stack was taken; 0: none does. */
+  readonly blockedMs: number;
+  readonly blockedStack: string | null;
 }
 
 export interface UnregisteredWorker {

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { useData } from "../live.ts";
-import { Ago, Empty, Head, Info, Lasting, Moment, Panel, Seg, Shown } from "../parts.tsx";
+import { Ago, Empty, Head, Info, Lasting, Moment, Panel, Seg, Shown, Subject } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import type { Alert } from "../types.ts";
 
@@ -135,7 +135,10 @@ function OneFinding({ finding }: { readonly finding: Finding }): JSX.Element {
         <ul class="sm">
           {offenders.slice(0, OFFENDERS).map(({ subject, detail, sinceAt }) => (
             <li key={subject} class="wraps">
-              <span class="mono">{subject}</span> <span class="dim">{detail}</span>
+              <strong>
+                <Subject text={subject} />
+              </strong>{" "}
+              <span class="dim">{detail}</span>
               {sinceAt !== null && (
                 <span class="faint">
                   {" "}

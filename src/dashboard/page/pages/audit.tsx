@@ -5,7 +5,7 @@ import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { apiUrl, read } from "../api.ts";
 import { useData } from "../live.ts";
-import { Ago, Btn, Copy, Empty, Head, Info, Moment, Note, Shown } from "../parts.tsx";
+import { Ago, Btn, Copy, Empty, Head, Info, Moment, Note, Shown, Subject } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { AuditLine } from "../types.ts";
@@ -170,28 +170,6 @@ function Filter({ query }: { readonly query: URLSearchParams }): JSX.Element {
         onInput={(event) => setText(event.currentTarget.value)}
       />
     </form>
-  );
-}
-
-/** A subject leads to what it names. */
-function Subject({ text }: { readonly text: string }): JSX.Element {
-  const [kind = "", ...rest] = text.split(" ");
-  const id = rest.join(" ");
-  const places: Readonly<Record<string, string>> = {
-    job: "jobs",
-    queue: "queues",
-    worker: "workers",
-    schedule: "schedules",
-    item: "items",
-    flow: "flows",
-    bulk: "bulk",
-  };
-  const place = places[kind];
-  if (place === undefined || id === "") return <>{text}</>;
-  return (
-    <a href={to([place, id])} title={text}>
-      {kind} {f.shortId(id)}
-    </a>
   );
 }
 

@@ -2,9 +2,9 @@
 import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Diff } from "../json.tsx";
-import { Info, Panel, Seg } from "../parts.tsx";
+import { Copy, Info, Panel, Seg } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
-import type { Attempt, ErrorRecord, Report, Story } from "../types.ts";
+import type { Attempt, BlockedAt, ErrorRecord, Report, Story } from "../types.ts";
 
 const LOGS_MAX = 200;
 const SHOWN_ATTEMPTS = 4;
@@ -107,6 +107,29 @@ export function Stack({
       {logs.length > 0 && "\n\n"}
       <Logs logs={logs} />
     </pre>
+  );
+}
+
+/** The live stack of a worker whose event loop a task blocks. */
+export function Blocked({ ms, stack }: BlockedAt): JSX.Element {
+  return (
+    <Panel
+      title="A task blocks the event loop"
+      aside={`for ${f.span(ms)} when the stack was taken`}
+      right={<Copy text={stack} />}
+      footer={
+        <Info>
+          No other job of this worker goes on meanwhile. Its leases are renewed by a thread beside
+          it, so no job is lost.
+        </Info>
+      }
+    >
+      <pre class="code" tabIndex={0}>
+        {stack.split("\n").map((line) => (
+          <Frame key={line} line={line} />
+        ))}
+      </pre>
+    </Panel>
   );
 }
 

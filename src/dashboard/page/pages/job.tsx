@@ -30,7 +30,7 @@ import { setQuery, to, usePlace } from "../router.ts";
 import type { Job, JobRef, Report, Step, Story } from "../types.ts";
 import { canCancel, canRetry } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
-import { ErrorPanel } from "./job-error.tsx";
+import { Blocked, ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
 import { Related } from "./related.tsx";
 
@@ -104,6 +104,7 @@ function JobView({
           {job.inDoubt !== null && (
             <InDoubt job={job} step={story.steps.find(({ status }) => status === "doubt")} />
           )}
+          {story.blocked !== null && <Blocked {...story.blocked} />}
           {job.status === "processing" && progress !== undefined && <Progress report={progress} />}
           <Gantt story={story} />
           <ErrorPanel story={story} reports={reports} />

@@ -104,6 +104,7 @@ export function timelineOf(job: Job, attempts: readonly Attempt[], now: number):
 /** Work gets more room than waiting of the same length. */
 function weightOf(ms: number, kind: Part["kind"]): number {
   const log = Math.log10(Math.max(1, ms) + 1);
+  if (ms < 1) return 0.1;
   return kind === "running" ? 1 + log * 1.6 : 0.2 + log * 0.5;
 }
 

@@ -26,6 +26,7 @@ import {
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
+import { Blocked } from "./job-error.tsx";
 import type { DesiredState, Lease, UnregisteredWorker, Worker } from "../types.ts";
 
 interface Workers {
@@ -311,7 +312,8 @@ function Card({
 }): JSX.Element {
   const now = useNow();
   const isStopped = worker.liveness === "stopped";
-  const isBlocked = worker.loopDelayMs > BLOCKED_MS && !isStopped;
+  const delayMs = Math.max(worker.loopDelayMs, worker.blockedMs);
+  const isBlocked = delayMs > BLOCKED_MS && !isStopped;
   const isLate = worker.liveness === "stale" || worker.liveness === "hung";
   const look = isStopped ? "card off" : isBlocked || isLate ? "card warn" : "card";
   return (
@@ -344,11 +346,7 @@ function Card({
           )}
         </Pair>
         <Pair name="Loop">
-          {isBlocked ? (
-            <span class="retry strong">{f.span(worker.loopDelayMs)}</span>
-          ) : (
-            f.span(worker.loopDelayMs)
-          )}
+          {isBlocked ? <span class="retry strong">{f.span(delayMs)}</span> : f.span(delayMs)}
         </Pair>
         <Pair name="Memory">{f.bytes(worker.memoryBytes)}</Pair>
       </dl>
@@ -364,7 +362,7 @@ function CardNote({
   readonly worker: Worker;
   readonly isBlocked: boolean;
 }): JSX.Element | null {
-  const { blockedBy = null, reason, liveness, desiredState, running, leasesLost } = worker;
+  const { blockedMs, blockedStack, reason, liveness, desiredState, running, leasesLost } = worker;
   if (liveness === "stopped")
     return reason === null ? null : <p class="sm dim">It ended: {reason}.</p>;
   if (liveness === "stale")
@@ -376,20 +374,14 @@ function CardNote({
   if (isBlocked) {
     return (
       <p class="sm">
-        {blockedBy === null ? (
-          <strong class="retry">Its event loop is held up</strong>
-        ) : (
-          <span class="retry strong">
-            <JobLink id={blockedBy.job}>{blockedBy.task} blocks the event loop</JobLink>
-          </span>
-        )}
+        <strong class="retry">A task blocks its event loop</strong>
         <span class="dim">
           {" "}
-          for {f.span(worker.loopDelayMs)}
-          {blockedBy?.at !== null && blockedBy !== null && (
+          for {f.span(Math.max(worker.loopDelayMs, blockedMs))}
+          {blockedStack !== null && (
             <>
               {" "}
-              at <code>{blockedBy.at}</code>
+              <code class="wraps">{blockedStack.split("\n")[0]}</code>
             </>
           )}
           . Its leases are renewed beside it: no job is lost.
@@ -551,9 +543,18 @@ function OneWorker({
         }
       />
       <div class="cols-side">
-        <Panel title="Runs now" aside={f.plural(leases.length, "job")}>
-          {leases.length === 0 ? <p class="body dim">Nothing.</p> : <LeaseTable leases={leases} />}
-        </Panel>
+        <div class="stack">
+          {worker.blockedStack !== null && isAlive && (
+            <Blocked ms={worker.blockedMs} stack={worker.blockedStack} />
+          )}
+          <Panel title="Runs now" aside={f.plural(leases.length, "job")}>
+            {leases.length === 0 ? (
+              <p class="body dim">Nothing.</p>
+            ) : (
+              <LeaseTable leases={leases} />
+            )}
+          </Panel>
+        </div>
         <div class="stack">
           <Card worker={worker} newest={worker.version} isAt={false} />
           <Panel title="So far">

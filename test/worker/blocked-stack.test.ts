@@ -26,7 +26,10 @@ test("the stack of a blocked worker is in its row while it is blocked, and gone 
       seen = read.get() as typeof seen;
     }
   }
-  const blocking = defineTask({ name: "blocking", run: (_input: null) => countTheWholeWarehouse() });
+  const blocking = defineTask({
+    name: "blocking",
+    run: (_input: null) => countTheWholeWarehouse(),
+  });
   const worker = await holdfast.startWorker({ tasks: [blocking] });
   const job = await holdfast.enqueue(blocking, null);
   await job.result({ timeout: "30s" });

@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a move of an item": 14,
   "walk: POST /jobs": 10,
   "files in src/": 428,
-  "lines in src/": 75_880,
+  "lines in src/": 75_930,
   "lines of the core": 17_270,
   "lines of the page": 12_270,
   "lines of the longest file": 500,

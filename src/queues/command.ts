@@ -27,6 +27,10 @@ interface SetOptions extends DatabaseOptions, ReasonOptions {
   readonly ageing?: string;
 }
 
+interface ActOptions extends DatabaseOptions, ReasonOptions {
+  readonly all?: boolean;
+}
+
 export function queuesCommand(kit: Kit): Command {
   const command = new Command("queues").description("show, pause, resume and limit queues");
   command.addCommand(listCommand(kit), { isDefault: true });
@@ -50,12 +54,23 @@ function actCommand(kit: Kit, action: "pause" | "resume"): Command {
         ? "pause a queue: workers claim none of its jobs"
         : "resume a paused queue",
     )
-    .argument("<queue>", "the queue's name")
+    .argument("[queue]", "the queue's name")
+    .option(
+      "--all",
+      action === "pause"
+        ? "pause all queues, in one transaction"
+        : "resume the queues that 'pause --all' paused",
+    )
     .addOption(urlOption())
     .addOption(reasonOption())
-    .action((queue: string, options: DatabaseOptions & ReasonOptions) =>
-      act(kit, action, queue, options),
-    );
+    .action((queue: string | undefined, { all = false, ...options }: ActOptions) => {
+      if (all === (queue !== undefined)) {
+        throw new BadUsageError("Pass the name of a queue, or --all, but not both.");
+      }
+      return queue === undefined
+        ? actOnAll(kit, action, options)
+        : act(kit, action, queue, options);
+    });
 }
 
 function setCommand(kit: Kit): Command {
@@ -179,6 +194,30 @@ async function act(
   const changed = await holdfast.queues[action](queue, { actor: actorName(), ...reason });
   if (terminal.json) terminal.printJson({ changed, queue: await holdfast.queues.get(queue) });
   else terminal.print(`Queue ${queue} ${WORDS[action][changed ? "changed" : "same"]}`);
+}
+
+async function actOnAll(
+  { terminal, open }: Kit,
+  action: "pause" | "resume",
+  { url, ...reason }: DatabaseOptions & ReasonOptions,
+): Promise<void> {
+  await using holdfast = await open(url);
+  const by = { actor: actorName(), ...reason };
+  const also = action === "pause" ? (await holdfast.stats()).map(({ queue }) => queue) : [];
+  const changed =
+    action === "pause"
+      ? await holdfast.queues.pauseAll(by, { also })
+      : await holdfast.queues.resumeAll(by);
+  const paused = (await holdfast.queues.list()).flatMap((queue) =>
+    queue.paused === null ? [] : queue.name,
+  );
+  if (terminal.json) {
+    terminal.printJson({ changed, paused });
+    return;
+  }
+  const still = paused.length === 0 ? "No queue is paused." : `Paused: ${paused.join(", ")}.`;
+  const past = action === "pause" ? "paused" : "resumed";
+  terminal.print(`${counted(changed.length, "queue")} ${past}. ${still}`);
 }
 
 async function set(

@@ -34,6 +34,8 @@ export interface QueueRecord {
 /** Rules of one queue. */
 const RULES_MAX = 1_000;
 
+const LISTED_QUEUES_MAX = 10_000;
+
 /** Rules of all queues that a list returns. */
 const LISTED_RULES_MAX = 10_000;
 
@@ -166,7 +168,8 @@ export class SqlQueues {
              ageing_ms as "ageingMs"
         from holdfast.queue
              ${ofQueue}
-       order by name`);
+       order by name
+       limit ${LISTED_QUEUES_MAX}`);
     const rules = await this.#engine.all<RuleRow & { queue: string }>(sql`
       select queue, kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
         from holdfast.queue_rule

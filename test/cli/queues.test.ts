@@ -45,6 +45,22 @@ suite("holdfast queues", () => {
     assert.equal(none.stdout, "Queue mail: no limits\n");
   });
 
+  test("pauses all queues, and resumes all but those that were paused before", async () => {
+    await using desk = new Desk();
+    const at = ["--url", "sqlite:shop.db"];
+    await desk.holdfast(["enqueue", "mail.send", "{}", "--queue", "mail", "--delay", "1h", ...at]);
+    await desk.holdfast(["queues", "pause", "api", ...at]);
+    const all = (...args: string[]) => desk.holdfast(["queues", ...args, "--all", ...at]);
+    assert.equal((await all("pause")).stdout, "1 queue paused. Paused: api, mail.\n");
+    assert.equal((await all("pause")).stdout, "0 queues paused. Paused: api, mail.\n");
+    assert.deepEqual(JSON.parse((await all("resume", "--json")).stdout), {
+      changed: ["mail"],
+      paused: ["api"],
+    });
+    assertRefused(await all("pause", "mail"), 2, /the name of a queue, or --all/);
+    assertRefused(await desk.holdfast(["queues", "pause", ...at]), 2, /the name of a queue, or/);
+  });
+
   test("says what is wrong with a limit", async () => {
     await using desk = new Desk();
     await desk.holdfast(["migrate", "--url", "sqlite:shop.db"]);

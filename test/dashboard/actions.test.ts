@@ -275,6 +275,50 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("a schedule is created, changed and deleted by forms", async () => {
+      const page = await desk.page("schedules");
+      await page.getByRole("button", { name: "New schedule…" }).click();
+      await page.getByLabel(/^Name/).fill("hourly-merge");
+      await page.getByLabel(/^Task/).fill("report.merge");
+      await page.getByLabel("or every").fill("1h");
+      await page.getByLabel("Payload (JSON)").fill('{ "month": "2026-12" }');
+      await page.getByRole("button", { name: "Create it" }).click();
+      await page.getByRole("link", { name: "hourly-merge" }).click();
+      await page.getByRole("button", { name: "Change…" }).click();
+      await page.getByLabel("Cron", { exact: true }).first().fill("15 * * * *");
+      await page.getByLabel("Why").fill("off the full hour");
+      await page.getByRole("button", { name: "Change it" }).click();
+      const scheduleOf = () => desk.holdfast.schedules.get("hourly-merge");
+      await until("it is changed", async () => (await scheduleOf())?.cron === "15 * * * *");
+      assert.deepEqual((await scheduleOf())?.input, { month: "2026-12" });
+      await page.getByRole("button", { name: "Delete…" }).click();
+      await page.getByRole("button", { name: "Delete it" }).click();
+      await page.getByRole("heading", { name: "Schedules" }).waitFor();
+      assert.equal(await scheduleOf(), null);
+      assert.equal((await lineAbout("schedule hourly-merge")).action, "schedule.delete");
+      await desk.closePages();
+      desk.complaints.length = 0; // Its page asks for it once more, and 404 is logged.
+    });
+
+    test("jobs of a kind of error are retried together from the dead letters, and ended ones deleted", async () => {
+      const page = await desk.page("dead-letters");
+      await page.getByRole("button", { name: "Retry 1…" }).click();
+      await page.getByRole("button", { name: "Retry 1 job" }).click();
+      await page.waitForURL(/\/bulk\//);
+      const [again] = await desk.holdfast.jobs.list({ key: "order-48207" });
+      await until("it has failed again", async () => {
+        const job = await desk.holdfast.jobs.get(again!.id);
+        return job?.status === "failed" && job.epoch > 3;
+      });
+      await page.goto(`${desk.url}jobs/${again!.id}`);
+      await page.getByRole("button", { name: "Delete…" }).click();
+      await page.getByRole("button", { name: /^Delete order.ship/ }).click();
+      await page.getByRole("heading", { name: "Jobs", exact: true }).waitFor();
+      assert.equal(await desk.holdfast.jobs.get(again!.id), null);
+      await desk.closePages();
+      desk.complaints.length = 0; // 404, as above.
+    });
+
     test("an item is moved by a button that is a legal move", async () => {
       const page = await desk.page(`items/${desk.shop.ids.item}`);
       await page.getByText("refused as it is: a manager must approve it").waitFor();

@@ -5,6 +5,7 @@ import * as f from "../format.ts";
 import { refresh } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import { Act } from "../parts.tsx";
+import { go, to } from "../router.ts";
 import type { Job, Step, Story } from "../types.ts";
 import { askAct, canCancel, canDelete, canRetry } from "./job-actions.tsx";
 
@@ -70,7 +71,7 @@ export function JobButtons({ story }: { readonly story: Story }): JSX.Element {
         </Act>
       )}
       {isEnded && (
-        <Act kind="danger" hide="sm" onClick={() => askAct("delete", [job])}>
+        <Act kind="danger" hide="sm" onClick={() => askAct("delete", [job], () => go(to("jobs")))}>
           Delete…
         </Act>
       )}

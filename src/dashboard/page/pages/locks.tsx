@@ -15,7 +15,6 @@ interface Lock {
   readonly trace: string | null;
   readonly acquiredAt: number;
   readonly expiresAt: number;
-  readonly waiting?: number | null;
 }
 
 interface Cell {
@@ -314,7 +313,6 @@ function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element 
           <th>Key</th>
           <th class="num">Held</th>
           <th class="num hide-sm">Ends</th>
-          <th class="num hide-sm">Waiting</th>
           <th>
             <span class="sr">Action</span>
           </th>
@@ -335,15 +333,6 @@ function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element 
             </td>
             <td class="num hide-sm dim">
               <Until at={lock.expiresAt} />
-            </td>
-            <td class="num hide-sm">
-              {lock.waiting === undefined || lock.waiting === null ? (
-                <span class="faint">–</span>
-              ) : lock.waiting === 0 ? (
-                <span class="faint">0</span>
-              ) : (
-                <b>{lock.waiting}</b>
-              )}
             </td>
             <td class="end">
               <Act kind="quiet" onClick={() => askRelease(lock)}>

@@ -25,7 +25,7 @@ import {
   TaskLink,
   Until,
 } from "../parts.tsx";
-import { to } from "../router.ts";
+import { go, to } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { Status } from "../types.ts";
 import { parsed } from "./job-buttons.tsx";
@@ -416,11 +416,14 @@ function askDelete(schedule: Schedule): void {
     reason: true,
     danger: true,
     confirm: "Delete it",
-    run: (answers) =>
-      write(path(schedule, "delete"), {
+    run: async (answers) => {
+      await write(path(schedule, "delete"), {
         ...(answers["force"] === true ? { force: true } : {}),
         ...reasonIn(answers),
-      }),
+      });
+      go(to("schedules"));
+      toast(`${schedule.name} is deleted.`);
+    },
   });
 }
 

@@ -35,13 +35,6 @@ export interface MigrationDialect {
 /** "off": this process does not listen. "down": it cannot listen at the moment; a poll takes over. */
 export type PushState = "up" | "down" | "off";
 
-export interface LaneJobs {
-  readonly queue: string;
-  readonly lanes: readonly { readonly lane: string; readonly limit: number }[];
-  /** A condition of the rows. */
-  readonly where: Sql;
-}
-
 /** Queries whose fastest form depends on the database, and the parts of its schema. */
 export interface Introspection {
   /** The first `limit` ids of a table that are in none of the others, in the form that is fastest for a million ids. */
@@ -50,10 +43,6 @@ export interface Introspection {
   after(columns: readonly string[], values: readonly SqlValue[]): Sql;
   /** The next lanes of a queue that have pending jobs, in order; `after` null: from the first. */
   lanes(queue: string, after: string | null, limit: number): Sql;
-  /** The first pending jobs of each of these lanes, locked; rows that another transaction has locked are left out. */
-  firstOfLanes(wanted: LaneJobs): Sql[];
-  /** Deletes rows that the transaction has locked. */
-  removal(table: keyof typeof TABLES, ids: readonly string[]): Sql;
   /** The parts of the schema, named as by `partsOf`. */
   catalogue(engine: Engine): Promise<string[]>;
 }

@@ -1,5 +1,5 @@
 /** The parts that a schema should have, read from its migrations, and queries whose fastest form depends on the database. */
-import type { LaneJobs, Migration } from "./engine.ts";
+import type { Migration } from "./engine.ts";
 import { Sql, sql, type SqlValue } from "./sql.ts";
 
 /** The server decides whether to look up each id or to join in the order of the ids. */
@@ -149,44 +149,4 @@ function columnsAddedIn(script: string): string[] {
       ),
     ];
   });
-}
-
-const PENDING = sql`id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts, lane, ready_at`;
-
-/** A statement for each lane. `hint` follows the table, `lock` the limit. */
-export function firstOfEachLane(
-  { queue, lanes, where }: LaneJobs,
-  { hint, lock }: { readonly hint: Sql; readonly lock: Sql },
-): Sql[] {
-  return lanes.map(
-    ({ lane, limit }) => sql`
-      select ${PENDING}
-        from holdfast.ready ${hint}
-       where queue = ${queue}
-         and lane = ${lane}
-         and ${where}
-       order by place, id
-       limit ${limit}
-         ${lock}`,
-  );
-}
-
-/** One statement: it looks up one lane after the other. */
-export function firstOfLanesByJoin({ queue, lanes, where }: LaneJobs): Sql[] {
-  const names = lanes.map(({ lane }) => lane);
-  const limits = lanes.map(({ limit }) => String(limit));
-  return [
-    sql`
-      select r.*
-        from unnest(${names}::text[], ${limits}::int[]) with ordinality a (name, places, at)
-       cross join lateral (select ${PENDING}
-                             from holdfast.ready
-                            where queue = ${queue}
-                              and lane = a.name
-                              and ${where}
-                            order by place, id
-                            limit a.places
-                              for update skip locked) r
-       order by a.at`,
-  ];
 }

@@ -127,6 +127,17 @@ export const statements = {
      limit ?
        for update skip locked`,
 
+  /** The same in a lane of a queue with rules. */
+  lockLane: `
+    select ${JOB_COLUMNS}, ready_at, place
+      from holdfast_ready force index (primary)
+     where queue = ?
+       and lane = ?
+       and (start_by is null or start_by > ?) ?
+     order by place, id
+     limit ?
+       for update skip locked`,
+
   deleteReady: `
     delete r
       from ${IDS} i
@@ -138,6 +149,15 @@ export const statements = {
            (${JOB_COLUMNS}, locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
     select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch + 1, r.attempts + 1, r.crashes, r.max_attempts, null,
            ?, ?, ?, ?, ?
+      from ${IDS} i
+      straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+
+  /** The same for jobs of lanes. In the lease, the lane is named as the job was enqueued in it. */
+  copyLanesToLease: `
+    insert into holdfast_lease
+           (${JOB_COLUMNS}, locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+    select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch + 1, r.attempts + 1, r.crashes, r.max_attempts,
+           substring_index(r.lane, char(31 using utf8mb4), 1), ?, ?, ?, ?, ?
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
 

@@ -31,6 +31,8 @@ import {
   type Extended,
   type GovernedTurn,
   type JobStatements,
+  type LaneClaims,
+  type LockedJob,
   type NewJob,
   type Settled,
   type Wanted,
@@ -41,6 +43,10 @@ const ROUNDS_MAX = 3;
 
 /** A row of `lockReady`. */
 type Pending = [...job: JobValues, readyAt: number, place: number];
+
+interface LockedRow extends LockedJob {
+  readonly row: Pending;
+}
 
 /** A row of `peek`. */
 type Peeked = [id: string, queue: string, place: number];
@@ -139,18 +145,25 @@ function byPlace(a: Peeked, b: Peeked): number {
   return a[2] - b[2] || (a[0] < b[0] ? -1 : 1);
 }
 
+const LANE = 9;
+
 const PLACE = 11;
 
 function inClaimOrder(a: Pending, b: Pending): number {
   return a[PLACE] - b[PLACE] || (a[0] < b[0] ? -1 : 1);
 }
 
-/** Moves the picked jobs under leases and commits, together with the other statements of the exchange. */
+interface ClaimKind {
+  readonly commits?: boolean;
+  readonly copy?: "copyToLease" | "copyLanesToLease";
+}
+
+/** Moves the picked jobs under leases, together with the other statements of the exchange. */
 async function claim(
   exchange: Exchange,
   { worker, leaseMs, claimId }: Claiming,
   { picked, now }: { picked: readonly Pending[]; now: number },
-  commits = true,
+  { commits = false, copy = "copyToLease" }: ClaimKind = {},
 ): Promise<ClaimedJob[]> {
   const lockedUntil = now + leaseMs;
   // The clock was read before the rows were locked, and some may have become pending in between: none starts before that. A
@@ -164,7 +177,7 @@ async function claim(
   const groups = [...inGroups(ids)].map(jsonList);
   for (const group of groups) {
     const lease = [worker, lockedUntil, startedAt, startedAt, claimId];
-    exchange.add(fill(statements.copyToLease, ...lease, group));
+    exchange.add(fill(statements[copy], ...lease, group));
     exchange.add(fill(statements.deleteReady, group));
   }
   const from = exchange.add(...groups.map((group) => fill(statements.readJobs, group)));
@@ -241,8 +254,25 @@ export class MysqlStatements implements JobStatements {
       governed.push(...cycle.governed);
       return cycle.claimed;
     };
-    const tx = this.#engine.transactionOn(exchange);
-    return { settled, claimed: await claimBoth(wanted.limit, tx, turn, plain), governed };
+    const claims = this.#laneClaims(exchange);
+    return { settled, claimed: await claimBoth(wanted.limit, claims, turn, plain), governed };
+  }
+
+  #laneClaims(exchange: Exchange): LaneClaims<LockedRow> {
+    return {
+      tx: this.#engine.transactionOn(exchange),
+      lock: async ({ queue, tasks, lanes, nowMs }) => {
+        const looks = lanes.map(({ lane, limit }) =>
+          fill(statements.lockLane, queue, lane, nowMs, ofTasks(tasks), limit),
+        );
+        const rows = allRows<Pending>(await sendLast(exchange, looks));
+        return rows.map((row) => ({ id: row[0], task: row[2], lane: row[LANE] ?? "", row }));
+      },
+      lease: (jobs, claiming, now) => {
+        const picked = jobs.map(({ row }) => row);
+        return claim(exchange, claiming, { picked, now }, { copy: "copyLanesToLease" });
+      },
+    };
   }
 
   async #settleFirst(
@@ -273,7 +303,7 @@ export class MysqlStatements implements JobStatements {
     if (open.queues.length === 0) return { settled: [], claimed: [], governed };
     const looked = await sendLast(exchange, firstLook(open));
     const picked = await pick(exchange, open, looked);
-    return { settled: [], claimed: await claim(exchange, open, { picked, now }, false), governed };
+    return { settled: [], claimed: await claim(exchange, open, { picked, now }), governed };
   }
 
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
@@ -333,7 +363,8 @@ export class MysqlStatements implements JobStatements {
         ? await sendLast(exchange, firstLook(open))
         : answers.slice(lookAt, guardAt);
     const picked = await pick(exchange, open, looked);
-    return { settled, claimed: await claim(exchange, open, { picked, now }), governed };
+    const claimed = await claim(exchange, open, { picked, now }, { commits: true });
+    return { settled, claimed, governed };
   }
 
   #extend(fences: readonly Fence[], leaseMs: number, locking: string): Promise<Extended[]> {

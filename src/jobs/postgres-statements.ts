@@ -276,6 +276,37 @@ select k.task, k.job_key, k.job_id, k.keep_ms
 
   claimFromSeveral: settleAndClaim(TAKE_FROM_SEVERAL, ANSWER),
 
+  /** The first jobs of each lane: it looks up one lane after the other. */
+  lockLanes: `
+select r.id, r.task, r.lane
+  from unnest($1::text[], $2::int[]) a (name, places)
+ cross join lateral (select id, task, lane
+                       from holdfast.ready
+                      where queue = $3
+                        and lane = a.name
+                        and ($4::text[] is null or task = any($4::text[]))
+                        and (start_by is null or start_by > $5::bigint)
+                      order by place, id
+                      limit a.places
+                        for update skip locked) r`,
+
+  /** Jobs that `lockLanes` has locked. In the lease, the lane is named as the job was enqueued in it. */
+  leaseLocked: `
+with taken as (
+  delete from holdfast.ready
+   where id = any($1::uuid[])
+  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at
+),
+leased as (
+  insert into holdfast.lease
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
+          locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+  select id, queue, task, rank, job_key, epoch + 1, attempts + 1, crashes, max_attempts, split_part(lane, E'\\x1f', 1),
+         $2, $3::bigint + $4::bigint, $3::bigint, $3::bigint, $5::bigint
+    from taken
+)
+${CLAIMED}`,
+
   settle: `
 with ${CLOCK},
 ours as (${TAKE_LEASES}

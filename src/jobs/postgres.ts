@@ -26,6 +26,8 @@ import {
   type Extended,
   type GovernedTurn,
   type JobStatements,
+  type LaneClaims,
+  type LockedJob,
   type NewJob,
   type Settled,
 } from "./store.ts";
@@ -114,11 +116,32 @@ export class PostgresStatements implements JobStatements {
           governed.push(...cycle.governed);
           return cycle.claimed;
         };
-        const tx = this.#engine.transactionOn(send);
-        claimed.push(...(await claimBoth(claims.limit, tx, turn, others)));
+        claimed.push(...(await claimBoth(claims.limit, this.#laneClaims(send), turn, others)));
       }
       return { settled, claimed, governed };
     });
+  }
+
+  #laneClaims(send: Send): LaneClaims<LockedJob> {
+    return {
+      tx: this.#engine.transactionOn(send),
+      lock: async ({ queue, tasks, lanes, nowMs }) => {
+        const names = lanes.map(({ lane }) => lane);
+        const limits = list(lanes.map(({ limit }) => limit));
+        const values = [names, limits, queue, tasks, nowMs];
+        const { rows } = await send({ ...this.#hot("lockLanes"), values });
+        return (rows as [string, string, string][]).map(([id, task, lane]) => ({ id, task, lane }));
+      },
+      lease: async (jobs, { worker, leaseMs, claimId }, nowMs) => {
+        const ids = jobs.map(({ id }) => id);
+        const values = [list(ids), worker, nowMs, leaseMs, claimId];
+        const { rows } = await send({ ...this.#hot("leaseLocked"), values });
+        const [claimed] = rows[0] as [string | null];
+        const leases = rowsOf(claimed).map((row) => readClaimed(row, worker, nowMs + leaseMs));
+        const known = new Map(leases.map((job) => [job.id, job]));
+        return ids.flatMap((id) => known.get(id) ?? []);
+      },
+    };
   }
 
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {

@@ -14,6 +14,7 @@ import {
   dueTime,
   type EndingLease,
   type JobValues,
+  laneName,
   nextRow,
   startByTime,
 } from "./rows.ts";
@@ -26,6 +27,9 @@ import {
   type Enqueued,
   type Extended,
   type JobStatements,
+  type LaneClaims,
+  type LanesWanted,
+  type LockedJob,
   type NewJob,
   type Settled,
   type Wanted,
@@ -35,6 +39,10 @@ type Prepared = { readonly [name in keyof typeof statements]: StatementSync };
 
 /** A row of `peek`. */
 type Pending = [...job: JobValues, readyAt: number, place: number];
+
+interface LockedRow extends LockedJob {
+  readonly row: Pending;
+}
 
 /** A row of `takeLease`: the columns that are not in the fence. */
 type Taken = [
@@ -79,7 +87,12 @@ export function sqliteStatements(engine: SqliteEngine): JobStatements {
           governed.push(...cycle.governed);
           return cycle.claimed;
         };
-        const claimed = await claimBoth(wanted.limit, engine.transactionInside, turn, plain);
+        const claims: LaneClaims<LockedRow> = {
+          tx: engine.transactionInside,
+          lock: async (lanes) => hot().lockLanes(lanes),
+          lease: async (jobs, claiming, nowMs) => hot().lease(jobs, claiming, nowMs),
+        };
+        const claimed = await claimBoth(wanted.limit, claims, turn, plain);
         return { settled, claimed, governed };
       });
     },
@@ -125,7 +138,21 @@ export class HotStatements {
   }
 
   claim(wanted: Claiming, now: number): ClaimedJob[] {
-    return this.#peek(wanted, now).map((row) => this.#claimOne(row, wanted, now));
+    return this.#peek(wanted, now).map((row) => this.#claimOne(row, null, wanted, now));
+  }
+
+  /** A transaction that writes is alone: the rows need no lock. */
+  lockLanes({ queue, tasks, lanes, nowMs }: LanesWanted): LockedRow[] {
+    return lanes.flatMap(({ lane, limit }) =>
+      this.#peekLane({ queue, lane, tasks, limit }, nowMs).map((row) => {
+        const [id, , task] = row;
+        return { id, task, lane, row };
+      }),
+    );
+  }
+
+  lease(jobs: readonly LockedRow[], claiming: Claiming, now: number): ClaimedJob[] {
+    return jobs.map(({ row, lane }) => this.#claimOne(row, laneName(lane) ?? "", claiming, now));
   }
 
   cycle(settlements: readonly Settlement[], wanted: Claiming | null, now: number): CycleResult {
@@ -195,24 +222,32 @@ export class HotStatements {
   }
 
   #peek({ queues, tasks, limit }: Wanted, now: number): Pending[] {
-    const rows = queues.flatMap((queue) => {
-      const found =
-        tasks === null
-          ? this.#sql.peek.all(queue, now, limit)
-          : this.#sql.peekTasks.all(queue, JSON.stringify(tasks), now, limit);
-      return found as unknown as Pending[];
-    });
+    const rows = queues.flatMap((queue) => this.#peekLane({ queue, lane: "", tasks, limit }, now));
     return queues.length === 1 ? rows : rows.toSorted(inClaimOrder).slice(0, limit);
   }
 
-  #claimOne(row: Pending, { worker, leaseMs, claimId }: Claiming, now: number): ClaimedJob {
+  #peekLane({ queue, lane, tasks, limit }: LaneWanted, now: number): Pending[] {
+    const found =
+      tasks === null
+        ? this.#sql.peek.all(queue, lane, now, limit)
+        : this.#sql.peekTasks.all(queue, lane, JSON.stringify(tasks), now, limit);
+    return found as unknown as Pending[];
+  }
+
+  /** The lane is null in a queue without rules. */
+  #claimOne(
+    row: Pending,
+    lane: string | null,
+    { worker, leaseMs, claimId }: Claiming,
+    now: number,
+  ): ClaimedJob {
     const lockedUntil = now + leaseMs;
     const [id, queue, task, rank, key, epochs, attempts, crashes, maxAttempts, , readyAt] = row;
     const epoch = epochs + 1;
     const attempt = attempts + 1;
     this.#sql.deleteReady.run(id);
     const counts = [epoch, attempt, crashes, maxAttempts] as const;
-    const job: JobValues = [id, queue, task, rank, key, ...counts, null];
+    const job: JobValues = [id, queue, task, rank, key, ...counts, lane];
     this.#sql.insertLease.run(...job, worker, lockedUntil, now, now, claimId);
     const [payload, enqueuedAt] = this.#sql.readJob.get(id) as unknown as [string, number];
     return {
@@ -263,6 +298,13 @@ export class HotStatements {
     const ended = [worker, outcome, started_at, ended_at, error];
     this.#sql.insertAttempt.run(id, attempt.epoch, attempt.attempt, ...ended);
   }
+}
+
+interface LaneWanted {
+  readonly queue: string;
+  readonly lane: string;
+  readonly tasks: readonly string[] | null;
+  readonly limit: number;
 }
 
 const PLACE = 11;
@@ -370,7 +412,7 @@ export const statements = {
     select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
       from holdfast_ready
      where queue = ?
-       and lane = ''
+       and lane = ?
        and (start_by is null or start_by > ?)
      order by place, id
      limit ?`,
@@ -379,7 +421,7 @@ export const statements = {
     select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
       from holdfast_ready
      where queue = ?
-       and lane = ''
+       and lane = ?
        and task in (select value from json_each(?))
        and (start_by is null or start_by > ?)
      order by place, id

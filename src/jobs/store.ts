@@ -126,17 +126,40 @@ export interface CycleResult {
 export interface GovernedTurn {
   /** Before the claim from other queues, or after it. */
   readonly first: boolean;
-  claim(tx: Transaction, limit: number): Promise<ClaimedJob[]>;
+  claim<J extends LockedJob>(claims: LaneClaims<J>, limit: number): Promise<ClaimedJob[]>;
+}
+
+/** A pending job that a claim has locked. */
+export interface LockedJob {
+  readonly id: string;
+  readonly task: string;
+  readonly lane: string;
+}
+
+/** How an engine claims from lanes, in the transaction of a cycle. */
+export interface LaneClaims<J extends LockedJob> {
+  readonly tx: Transaction;
+  /** Locks the first jobs of each lane, in their order. Jobs that another claim has locked are left out. */
+  lock(wanted: LanesWanted): Promise<J[]>;
+  /** Moves these jobs under leases that begin at `nowMs`. */
+  lease(jobs: readonly J[], claiming: Claiming, nowMs: number): Promise<ClaimedJob[]>;
+}
+
+export interface LanesWanted {
+  readonly queue: string;
+  readonly tasks: readonly string[] | null;
+  readonly lanes: readonly { readonly lane: string; readonly limit: number }[];
+  readonly nowMs: number;
 }
 
 /** The claim from queues with rules and the plain one, each for the places that the other has left. */
-export async function claimBoth(
+export async function claimBoth<J extends LockedJob>(
   limit: number,
-  tx: Transaction,
+  claims: LaneClaims<J>,
   turn: GovernedTurn,
   plain: (limit: number) => ClaimedJob[] | Promise<ClaimedJob[]>,
 ): Promise<ClaimedJob[]> {
-  const governed = (places: number): Promise<ClaimedJob[]> => turn.claim(tx, places);
+  const governed = (places: number): Promise<ClaimedJob[]> => turn.claim(claims, places);
   const claimed: ClaimedJob[] = [];
   for (const claim of turn.first ? [governed, plain] : [plain, governed]) {
     if (claimed.length < limit) claimed.push(...(await claim(limit - claimed.length)));

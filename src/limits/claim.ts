@@ -5,9 +5,9 @@
  * are left go to lanes that have more, so one lane alone gets all. Gates (gates.ts) say how many jobs of a lane may start.
  */
 import { bareName } from "../core/name.ts";
-import { asRow, type Engine, type Transaction } from "../database/engine.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
-import type { ClaimedJob, Claiming } from "../jobs/store.ts";
+import type { ClaimedJob, Claiming, LaneClaims, LockedJob } from "../jobs/store.ts";
 import { type GateRow, Gates } from "./gates.ts";
 import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
 
@@ -37,16 +37,16 @@ interface WantedOfQueue extends Claiming {
   readonly cursor: string;
 }
 
-export async function claimGoverned(
+export async function claimGoverned<J extends LockedJob>(
   engine: Engine,
-  tx: Transaction,
+  claims: LaneClaims<J>,
   wanted: WantedOfQueue,
 ): Promise<Turn> {
   const { cursor } = wanted;
-  const opened = await open(engine, tx, wanted);
+  const opened = await open(engine, claims.tx, wanted);
   if (opened === null) return { claimed: [], cursor: null, lookInMs: null };
   if (opened === "paused") return { claimed: [], cursor, lookInMs: null };
-  return new GovernedClaim({ engine, tx, wanted, ...opened }).run();
+  return new GovernedClaim({ engine, claims, wanted, ...opened }).run();
 }
 
 interface Opened {
@@ -135,33 +135,19 @@ function textsOf([behind = [], first = []]: readonly LaneRow[][]): [string[], st
   return [behind.map(({ lane }) => lane), first.map(({ lane }) => lane)];
 }
 
-interface PendingRow {
-  id: string;
-  queue: string;
-  task: string;
-  rank: number;
-  job_key: string | null;
-  epoch: number;
-  attempts: number;
-  crashes: number;
-  max_attempts: number;
-  lane: string;
-  ready_at: number;
-}
-
 interface Asked {
   readonly lane: Lane;
   readonly places: number;
 }
 
-interface ClaimParts extends Opened {
+interface ClaimParts<J extends LockedJob> extends Opened {
   readonly engine: Engine;
-  readonly tx: Transaction;
+  readonly claims: LaneClaims<J>;
   readonly wanted: WantedOfQueue;
 }
 
-class GovernedClaim {
-  readonly #parts: ClaimParts;
+class GovernedClaim<J extends LockedJob> {
+  readonly #parts: ClaimParts<J>;
   #cursor: string;
   readonly #places: number;
   /** Places that are not filled yet. */
@@ -169,10 +155,10 @@ class GovernedClaim {
   #hasMoved = false;
   /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
   #behind: string | null = null;
-  readonly #taken: PendingRow[] = [];
-  readonly #removed: Promise<unknown>[] = [];
+  #taken = 0;
+  readonly #leases: Promise<ClaimedJob[]>[] = [];
 
-  constructor(parts: ClaimParts) {
+  constructor(parts: ClaimParts<J>) {
     this.#parts = parts;
     this.#cursor = parts.wanted.cursor;
     const { limit, ahead = 0 } = parts.wanted;
@@ -182,17 +168,21 @@ class GovernedClaim {
 
   async run(): Promise<Turn> {
     if (this.#left > 0) await this.#visitLanes();
-    const claimed = await this.#lease();
+    const [leases] = await Promise.all([
+      Promise.all(this.#leases),
+      this.#parts.claims.tx.runAll(this.#parts.gates.changes()),
+    ]);
+    const claimed = leases.flat();
     return { claimed, cursor: this.#behind ?? this.#cursor, lookInMs: this.#lookInMs() };
   }
 
   /** Soon, if the next turn finds what this one had to leave. */
   #lookInMs(): number | null {
     const { nextStartMs, hasMet } = this.#parts.gates;
-    const isFull = this.#taken.length === this.#places;
+    const isFull = this.#taken === this.#places;
     if (this.#hasMoved || isFull || (this.#behind !== null && this.#left > 0)) return 0;
     if (!hasMet || this.#left === 0) return nextStartMs;
-    return this.#taken.length > 0 ? 0 : Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS);
+    return this.#taken > 0 ? 0 : Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS);
   }
 
   async #visitLanes(): Promise<void> {
@@ -216,9 +206,9 @@ class GovernedClaim {
   }
 
   async #lanesBehind(count: number, visited: number): Promise<readonly [string[], string[]]> {
-    const { engine, tx, wanted, nextLanes } = this.#parts;
+    const { engine, claims, wanted, nextLanes } = this.#parts;
     if (visited === 0) return nextLanes;
-    return textsOf(await tx.allOf(lanesAfter(engine, wanted.queue, this.#cursor, count)));
+    return textsOf(await claims.tx.allOf(lanesAfter(engine, wanted.queue, this.#cursor, count)));
   }
 
   /** From the cursor to the last lane, then from the first to where the turn began. */
@@ -238,19 +228,19 @@ class GovernedClaim {
     const rules = await this.#laneRules(lanes);
     const passable = await gates.lockLanes(lanes, rules);
     const asked = this.#shares(passable, rules);
-    const found = await this.#lockJobs(asked);
+    const found = Map.groupBy(await this.#lockJobs(asked), ({ lane }) => lane);
     const more: Lane[] = [];
-    const taken: PendingRow[] = [];
-    for (const [index, rows] of found.entries()) {
-      const { lane, places } = asked[index] as Asked;
-      const misplaced = rows.filter(({ task }) => this.#belongsElsewhere(lane, task));
-      const ours = rows.filter((row) => !misplaced.includes(row));
+    const taken: J[] = [];
+    for (const { lane, places } of asked) {
+      const jobs = found.get(lane.text) ?? [];
+      const misplaced = jobs.filter(({ task }) => this.#belongsElsewhere(lane, task));
+      const ours = misplaced.length === 0 ? jobs : jobs.filter((job) => !misplaced.includes(job));
       await this.#move(lane, misplaced);
       gates.charge(lane, ours.length - places);
       taken.push(...ours);
-      if (rows.length >= places) more.push(lane);
+      if (jobs.length >= places) more.push(lane);
     }
-    this.#remove(taken);
+    this.#lease(taken);
     // Lanes that got no share are asked if others did not use theirs.
     const isAsked = new Set(asked.map(({ lane }) => lane.text));
     more.push(...passable.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
@@ -277,10 +267,10 @@ class GovernedClaim {
   }
 
   async #laneRules(lanes: readonly Lane[]): Promise<Map<string, Rule>> {
-    const { engine, tx, wanted, hasLaneRules } = this.#parts;
+    const { engine, claims, wanted, hasLaneRules } = this.#parts;
     const names = [...new Set(lanes.map(({ name }) => name))].filter((name) => name !== "");
     if (names.length === 0 || !hasLaneRules) return new Map();
-    const rows = await tx.all<RuleRow>(sql`
+    const rows = await claims.tx.all<RuleRow>(sql`
       select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
         from holdfast.queue_rule
        where queue = ${wanted.queue}
@@ -289,16 +279,12 @@ class GovernedClaim {
     return new Map(rows.map((row) => [row.name, ruleOf(row)]));
   }
 
-  async #lockJobs(asked: readonly Asked[]): Promise<PendingRow[][]> {
-    if (asked.length === 0) return [];
-    const { engine, tx, wanted, nowMs } = this.#parts;
+  #lockJobs(asked: readonly Asked[]): Promise<J[]> {
+    if (asked.length === 0) return Promise.resolve([]);
+    const { claims, wanted, nowMs } = this.#parts;
     const { queue, tasks } = wanted;
-    const inTime = sql`(start_by is null or start_by > ${engine.typed(nowMs)})`;
-    const where = tasks === null ? inTime : sql`${engine.among(sql`task`, tasks)} and ${inTime}`;
     const lanes = asked.map(({ lane, places }) => ({ lane: lane.text, limit: places }));
-    const rows = await tx.allOf(engine.introspection.firstOfLanes({ queue, lanes, where }));
-    const found = Map.groupBy(rows.flat() as unknown as PendingRow[], ({ lane }) => lane);
-    return asked.map(({ lane }) => found.get(lane.text) ?? []);
+    return claims.lock({ queue, tasks, lanes, nowMs });
   }
 
   /** Its task got a limit after the job was enqueued. */
@@ -306,91 +292,26 @@ class GovernedClaim {
     return laneTask === null && this.#parts.gates.limitedTasks.has(bareName(task));
   }
 
-  async #move({ name }: Lane, rows: readonly PendingRow[]): Promise<void> {
-    const { engine, tx, gates } = this.#parts;
-    if (rows.length > 0) this.#hasMoved = true; // the next turn visits their lane
-    for (const [task, some] of Map.groupBy(rows, (row) => row.task)) {
+  async #move({ name }: Lane, jobs: readonly J[]): Promise<void> {
+    const { engine, claims, gates } = this.#parts;
+    if (jobs.length > 0) this.#hasMoved = true; // the next turn visits their lane
+    for (const [task, some] of Map.groupBy(jobs, (job) => job.task)) {
       const ids = some.map(({ id }) => id);
-      await tx.run(sql`
+      await claims.tx.run(sql`
         update holdfast.ready
            set lane = ${laneFor(name, task, gates.limitedTasks)}
          where ${engine.among(sql`id`, ids)}`);
     }
   }
 
-  /** Sent at once, so the next pass over a lane does not find them again; awaited with the leases. */
-  #remove(rows: readonly PendingRow[]): void {
-    if (rows.length === 0) return;
-    const { engine, tx } = this.#parts;
-    const ids = rows.map(({ id }) => id);
-    const removed = tx.run(engine.introspection.removal("ready", ids));
-    removed.catch(() => {}); // if another statement fails first
-    this.#removed.push(removed);
-    this.#left -= rows.length;
-    this.#taken.push(...rows);
+  /** Sent at once, so that the next pass over a lane does not find them again. */
+  #lease(jobs: readonly J[]): void {
+    if (jobs.length === 0) return;
+    const { claims, wanted, nowMs } = this.#parts;
+    const leases = claims.lease(jobs, wanted, nowMs);
+    leases.catch(() => {}); // if another statement fails first
+    this.#leases.push(leases);
+    this.#left -= jobs.length;
+    this.#taken += jobs.length;
   }
-
-  /** Moves the jobs under leases, and the rates' instants forward, with the same commit. */
-  async #lease(): Promise<ClaimedJob[]> {
-    const { engine, tx, wanted, gates, nowMs } = this.#parts;
-    const rows = this.#taken;
-    if (rows.length === 0) return [];
-    const lockedUntil = nowMs + wanted.leaseMs;
-    const lease = {
-      locked_by: wanted.worker,
-      locked_until: lockedUntil,
-      claimed_at: nowMs,
-      heartbeat_at: nowMs,
-      claim_id: wanted.claimId,
-    };
-    const leases = rows.map(({ ready_at: _readyAt, lane, ...row }) => {
-      const counts = { epoch: row.epoch + 1, attempts: row.attempts + 1 };
-      return asRow({ ...row, ...counts, lane: laneOf(lane).name, ...lease });
-    });
-    const ids = rows.map(({ id }) => id);
-    const [jobs] = await Promise.all([
-      tx.all<JobRow>(sql`
-        select id, payload, enqueued_at as "enqueuedAt"
-          from holdfast.job
-         where ${engine.among(sql`id`, ids)}`),
-      tx.insert("lease", leases),
-      tx.runAll(gates.changes()),
-      ...this.#removed,
-    ]);
-    const known = new Map(jobs.map((job) => [job.id, job]));
-    return rows.flatMap((row) => {
-      const job = known.get(row.id);
-      return job === undefined
-        ? []
-        : [claimedJob(row, job, { worker: wanted.worker, lockedUntil })];
-    });
-  }
-}
-
-interface JobRow {
-  readonly id: string;
-  readonly payload: string;
-  readonly enqueuedAt: number;
-}
-
-function claimedJob(
-  row: PendingRow,
-  { payload, enqueuedAt }: JobRow,
-  { worker, lockedUntil }: { worker: string; lockedUntil: number },
-): ClaimedJob {
-  return {
-    id: row.id,
-    worker,
-    epoch: row.epoch + 1,
-    queue: row.queue,
-    task: row.task,
-    payload,
-    priority: 0 - row.rank,
-    attempt: row.attempts + 1,
-    maxAttempts: row.max_attempts,
-    crashes: row.crashes,
-    enqueuedAt,
-    readyAt: row.ready_at,
-    lockedUntil,
-  };
 }

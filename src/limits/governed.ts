@@ -3,7 +3,7 @@ import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { ClaimRules, RuledTurn } from "../jobs/hooks.ts";
 import { markLanes } from "../jobs/place.ts";
-import type { ClaimedJob, Claiming, CycleResult } from "../jobs/store.ts";
+import type { ClaimedJob, Claiming, CycleResult, LaneClaims, LockedJob } from "../jobs/store.ts";
 import { claimGoverned, type Turn } from "./claim.ts";
 
 export class GovernedQueues implements ClaimRules {
@@ -27,11 +27,11 @@ export class GovernedQueues implements ClaimRules {
       visits: new Map(),
       turn: {
         first: this.#turns % 2 === 0,
-        claim: (tx, places) => {
+        claim: (claims, places) => {
           // Places that the other queues have filled were those of free slots.
           const limit = Math.min(places, claiming.limit);
           const ahead = Math.min(limit, claiming.ahead ?? 0);
-          return this.#claim(tx, { ...claiming, queues, limit, ahead }, ruled.visits);
+          return this.#claim(claims, { ...claiming, queues, limit, ahead }, ruled.visits);
         },
       },
     };
@@ -68,8 +68,8 @@ export class GovernedQueues implements ClaimRules {
     }
   }
 
-  async #claim(
-    tx: Transaction,
+  async #claim<J extends LockedJob>(
+    claims: LaneClaims<J>,
     wanted: Claiming,
     visits: Map<string, Turn>,
   ): Promise<ClaimedJob[]> {
@@ -80,7 +80,7 @@ export class GovernedQueues implements ClaimRules {
       if (limit <= 0) break;
       const cursor = this.#cursors.get(queue) ?? "";
       const ahead = Math.min(limit, wanted.ahead ?? 0);
-      const turn = await claimGoverned(this.#engine, tx, {
+      const turn = await claimGoverned(this.#engine, claims, {
         ...wanted,
         queue,
         cursor,

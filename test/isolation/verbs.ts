@@ -13,6 +13,7 @@ import { type RuleChange, SqlQueues } from "../../src/queues/store.ts";
 import { settleWithDependents } from "../../src/jobs/settle.ts";
 import { statementsFor } from "../../src/jobs/statements.ts";
 import type {
+  GovernedTurn,
   ClaimedJob,
   Enqueued,
   Extended,
@@ -77,11 +78,14 @@ export function claimRuled(
   return {
     kind: "turn",
     at,
-    run: (engine) =>
-      engine.transaction(async (tx) => {
-        const { claimed } = await claimGoverned(engine, tx, wanted);
-        return { settled: [], claimed };
-      }),
+    run: async (engine) => {
+      const turn: GovernedTurn = {
+        first: true,
+        claim: async (claims) => (await claimGoverned(engine, claims, wanted)).claimed,
+      };
+      const statements = await statementsFor(engine);
+      return statements.settleAndClaim([], { ...wanted, queues: [] }, turn);
+    },
   };
 }
 

@@ -1,29 +1,13 @@
 /** The parts of the schema of a MySQL or MariaDB database. */
 import { StoreRefusedError } from "../../core/errors.ts";
-import { type Engine, type Introspection, TABLES } from "../engine.ts";
-import {
-  absentByJoin,
-  afterByColumn,
-  bare,
-  firstOfEachLane,
-  lanesByGroup,
-} from "../introspection.ts";
+import type { Engine, Introspection } from "../engine.ts";
+import { absentByJoin, afterByColumn, bare, lanesByGroup } from "../introspection.ts";
 import { sql } from "../sql.ts";
 
 export const introspection: Introspection = {
   absent: absentByJoin,
   after: afterByColumn,
   lanes: lanesByGroup,
-  firstOfLanes: (wanted) =>
-    firstOfEachLane(wanted, {
-      hint: sql`force index (primary)`,
-      lock: sql`for update skip locked`,
-    }),
-  /** A DELETE of one table takes no index hint; joined to the list of ids, it looks up one id after the other. */
-  removal: (table, ids) => sql`
-    delete t
-      from json_table(${JSON.stringify(ids)}, '$[*]' columns (id char(36) character set ascii path '$')) i
-      straight_join ${TABLES[table]} t force index (${table === "ready" ? sql`by_id` : sql`primary`}) on t.id = i.id`,
   catalogue,
 };
 

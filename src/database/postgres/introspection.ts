@@ -1,19 +1,12 @@
 /** The parts of the schema of a PostgreSQL database. */
-import { type Engine, type Introspection, TABLES } from "../engine.ts";
-import {
-  absentByJoin,
-  afterByRow,
-  firstOfLanesByJoin,
-  lanesByRecursion,
-} from "../introspection.ts";
+import type { Engine, Introspection } from "../engine.ts";
+import { absentByJoin, afterByRow, lanesByRecursion } from "../introspection.ts";
 import { sql } from "../sql.ts";
 
 export const introspection: Introspection = {
   absent: absentByJoin,
   after: afterByRow,
   lanes: lanesByRecursion,
-  firstOfLanes: firstOfLanesByJoin,
-  removal: (table, ids) => sql`delete from ${TABLES[table]} where id = any(${ids})`,
   catalogue,
 };
 

@@ -1,7 +1,7 @@
 /** The parts of the schema of an SQLite file. */
-import { type Engine, type Introspection, TABLES } from "../engine.ts";
-import { afterByRow, bare, firstOfEachLane, lanesByRecursion } from "../introspection.ts";
-import { nothing, sql, type Sql } from "../sql.ts";
+import type { Engine, Introspection } from "../engine.ts";
+import { afterByRow, bare, lanesByRecursion } from "../introspection.ts";
+import { sql, type Sql } from "../sql.ts";
 
 export const introspection: Introspection = {
   /** A merge of both tables in the order of their ids; looking up each id would take three times as long. */
@@ -12,9 +12,6 @@ export const introspection: Introspection = {
   },
   after: afterByRow,
   lanes: lanesByRecursion,
-  firstOfLanes: (wanted) => firstOfEachLane(wanted, { hint: nothing, lock: nothing }),
-  removal: (table, ids) =>
-    sql`delete from ${TABLES[table]} where id in (select value from json_each(${JSON.stringify(ids)}))`,
   catalogue,
 };
 

@@ -35,14 +35,21 @@ export interface MigrationDialect {
 /** "off": this process does not listen. "down": it cannot listen at the moment; a poll takes over. */
 export type PushState = "up" | "down" | "off";
 
+export interface LaneQuery {
+  /** Statements that come before it in the same transaction. */
+  readonly steps: readonly Sql[];
+  /** A query with the column `lane`, without an order. */
+  readonly rows: Sql;
+}
+
 /** Queries whose fastest form depends on the database, and the parts of its schema. */
 export interface Introspection {
   /** The first `limit` ids of a table that are in none of the others, in the form that is fastest for a million ids. */
   absent(from: Sql, others: readonly Sql[], limit: number): Sql;
   /** The condition that a row comes after these values in an index, in the form that uses the index. */
   after(columns: readonly string[], values: readonly SqlValue[]): Sql;
-  /** The next lanes of a queue that have pending jobs, in order; `after` null: from the first. */
-  lanes(queue: string, after: string | null, limit: number): Sql;
+  /** The next lanes of a queue that have pending jobs; `after` null: from the first. */
+  lanes(queue: string, after: string | null, limit: number): LaneQuery;
   /** The parts of the schema, named as by `partsOf`. */
   catalogue(engine: Engine): Promise<string[]>;
 }

@@ -1,5 +1,5 @@
 /** The parts that a schema should have, read from its migrations, and queries whose fastest form depends on the database. */
-import type { Migration } from "./engine.ts";
+import type { LaneQuery, Migration } from "./engine.ts";
 import { Sql, sql, type SqlValue } from "./sql.ts";
 
 /** The server decides whether to look up each id or to join in the order of the ids. */
@@ -33,7 +33,7 @@ function compare(column: string, how: "=" | ">", value: SqlValue | undefined): S
 }
 
 /** One look into the index for each lane, where the server would otherwise read all jobs of each. */
-export function lanesByRecursion(queue: string, after: string | null, limit: number): Sql {
+export function lanesByRecursion(queue: string, after: string | null, limit: number): LaneQuery {
   const first = after === null ? sql`r.lane >= ''` : sql`r.lane > ${after}`;
   const next = (where: Sql): Sql => sql`(
           select r.lane
@@ -42,7 +42,7 @@ export function lanesByRecursion(queue: string, after: string | null, limit: num
              and ${where}
            order by r.lane
            limit 1)`;
-  return sql`
+  const rows = sql`
       with recursive ring (lane, n) as (
         select ${next(first)}, 1
          union all
@@ -52,19 +52,7 @@ export function lanesByRecursion(queue: string, after: string | null, limit: num
            and ring.n < ${limit}
       )
       select lane from ring where lane is not null`;
-}
-
-/** For optimizers that do not know the above, but skip from group to group in an index. */
-export function lanesByGroup(queue: string, after: string | null, limit: number): Sql {
-  const behind = after === null ? sql`lane >= ''` : sql`lane > ${after}`;
-  return sql`
-      select lane
-        from holdfast.ready force index (primary)
-       where queue = ${queue}
-         and ${behind}
-       group by queue, lane
-       order by lane
-       limit ${limit}`;
+  return { steps: [], rows };
 }
 
 // The parts that migrations create: tables and their columns, keys, indexes, triggers, views and functions.

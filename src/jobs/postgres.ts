@@ -105,18 +105,21 @@ export class PostgresStatements implements JobStatements {
           some.filter((settlement) => settlement.worker === worker);
         settled.push(...(await this.#settleRare(send, of(rare))));
         const claims = claiming?.worker === worker ? claiming : null;
-        const first = await this.#cycle(send, of(plain), turn === undefined ? claims : null);
-        settled.push(...first.settled);
-        claimed.push(...first.claimed);
-        governed.push(...first.governed);
-        if (claims === null || turn === undefined) continue;
-        const others = async (limit: number): Promise<ClaimedJob[]> => {
-          if (claims.queues.length === 0) return [];
-          const cycle = await this.#cycle(send, [], { ...claims, limit });
-          governed.push(...cycle.governed);
-          return cycle.claimed;
-        };
-        claimed.push(...(await claimBoth(claims.limit, this.#laneClaims(send), turn, others)));
+        const first = this.#cycle(send, of(plain), turn === undefined ? claims : null);
+        if (claims !== null && turn !== undefined) {
+          first.catch(() => {}); // awaited below: the claim is sent without waiting for its answer
+          const others = async (limit: number): Promise<ClaimedJob[]> => {
+            if (claims.queues.length === 0) return [];
+            const cycle = await this.#cycle(send, [], { ...claims, limit });
+            governed.push(...cycle.governed);
+            return cycle.claimed;
+          };
+          claimed.push(...(await claimBoth(claims.limit, this.#laneClaims(send), turn, others)));
+        }
+        const cycle = await first;
+        settled.push(...cycle.settled);
+        claimed.push(...cycle.claimed);
+        governed.push(...cycle.governed);
       }
       return { settled, claimed, governed };
     });

@@ -6,9 +6,9 @@
  */
 import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
-import { sql, type Sql } from "../database/sql.ts";
+import { sql } from "../database/sql.ts";
 import type { ClaimedJob, Claiming, LaneClaims, LockedJob } from "../jobs/store.ts";
-import { type GateRow, Gates } from "./gates.ts";
+import { type GateRow, Gates, type SeenGate } from "./gates.ts";
 import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
 
 /** Lanes that one turn looks at. Saturated lanes cost a look each, and the next turn goes on behind them. */
@@ -56,8 +56,8 @@ interface Opened {
   readonly isPaced: boolean;
   /** Some lanes have limits or weights of their own. */
   readonly hasLaneRules: boolean;
-  /** The lanes behind the cursor, and the first lanes of all. */
-  readonly nextLanes: readonly [string[], string[]];
+  /** The lanes behind the cursor. */
+  readonly nextLanes: readonly string[];
 }
 
 /**
@@ -69,35 +69,44 @@ async function open(
   tx: Transaction,
   { queue, cursor, limit }: WantedOfQueue,
 ): Promise<Opened | "paused" | null> {
-  const [rows = [], settings = [], rules = [], ofLanes = [], clock = [], ...lanes] = await tx.allOf(
-    [
-      sql`select kind, name, allowed_at
+  const next = engine.introspection.lanes(queue, cursor, lanesIn(limit));
+  const answers = await tx.allOf([
+    sql`select kind, name, allowed_at
           from holdfast.gate ${engine.byPrimaryKey()}
          where queue = ${queue}
            and kind in ('queue', 'task')
          order by kind, name
            ${engine.lockRows()}`,
-      sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
-      sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+    sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
+    sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
           from holdfast.queue_rule
          where queue = ${queue}
            and kind in ('queue', 'lanes', 'task')`,
-      // One row is enough: of lanes with a rate, the one with the smallest burst.
-      sql`select rate_burst
+    // One row is enough: of lanes with a rate, the one with the smallest burst.
+    sql`select rate_burst
           from holdfast.queue_rule
          where queue = ${queue}
            and kind = 'lane'
          order by case when rate_burst is null then 1 else 0 end, rate_burst
          limit 1`,
-      sql`select ${engine.now()} as now`,
-      ...lanesAfter(engine, queue, cursor, lanesIn(limit)),
-    ],
-  );
+    sql`select ${engine.now()} as now`,
+    ...next.steps,
+    // Most lanes have a gate, if lanes are limited at all: it is looked at here and locked later.
+    sql`select l.lane, g.name, g.allowed_at
+          from (${next.rows}) l
+          left join holdfast.gate g on g.queue = ${queue} and g.kind = 'lane' and g.name = l.lane
+         order by l.lane`,
+  ]);
+  const [rows = [], settings = [], rules = [], ofLanes = [], clock = []] = answers;
+  const lanes = answers.at(-1) ?? [];
   const [setting] = settings;
   if (setting === undefined) return null;
   if (setting["paused_at"] !== null) return "paused";
   const nowMs = Number(clock[0]?.["now"]);
-  const gates = new Gates(engine, tx, { queue, nowMs });
+  const nextLanes = lanes.map((row) => String(row["lane"]));
+  const seen = lanes.filter((row) => row["name"] !== null) as unknown as SeenGate[];
+  const looked = { lanes: new Set(nextLanes), gates: seen };
+  const gates = new Gates(engine, tx, { queue, nowMs, looked });
   const known = rules.map((row) => ruleOf(row as unknown as RuleRow));
   await gates.open(known, rows as unknown as GateRow[]);
   const [lane] = ofLanes;
@@ -109,30 +118,13 @@ async function open(
     nowMs,
     isPaced: smallest < AHEAD_BURST,
     hasLaneRules: lane !== undefined,
-    nextLanes: textsOf(lanes as unknown as LaneRow[][]),
+    nextLanes,
   };
 }
 
 /** Few lanes in a turn and several jobs of each: other workers find gates that are free. */
 function lanesIn(places: number): number {
   return Math.ceil(Math.sqrt(places));
-}
-
-interface LaneRow {
-  readonly lane: string;
-}
-
-function lanesAfter(
-  { introspection }: Engine,
-  queue: string,
-  cursor: string,
-  count: number,
-): Sql[] {
-  return [introspection.lanes(queue, cursor, count), introspection.lanes(queue, null, count)];
-}
-
-function textsOf([behind = [], first = []]: readonly LaneRow[][]): [string[], string[]] {
-  return [behind.map(({ lane }) => lane), first.map(({ lane }) => lane)];
 }
 
 interface Asked {
@@ -192,9 +184,7 @@ class GovernedClaim<J extends LockedJob> {
     while (this.#left > 0 && visited < VISITS_MAX) {
       const count = Math.max(lanesIn(this.#left), Math.min(visited, LANES_MAX));
       const before = this.#cursor;
-      const lanes: readonly Lane[] = wrapped
-        ? more
-        : this.#follow(await this.#lanesBehind(count, visited), count);
+      const lanes: readonly Lane[] = wrapped ? more : await this.#nextLanes(count, visited);
       if (lanes.length === 0 && wrapped) return;
       if (wrapped) more = [];
       else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
@@ -205,21 +195,27 @@ class GovernedClaim<J extends LockedJob> {
     }
   }
 
-  async #lanesBehind(count: number, visited: number): Promise<readonly [string[], string[]]> {
-    const { engine, claims, wanted, nextLanes } = this.#parts;
-    if (visited === 0) return nextLanes;
-    return textsOf(await claims.tx.allOf(lanesAfter(engine, wanted.queue, this.#cursor, count)));
+  /** From the cursor to the last lane, then from the first to where the turn began. */
+  async #nextLanes(count: number, visited: number): Promise<Lane[]> {
+    const { wanted, nextLanes } = this.#parts;
+    const { cursor: start } = wanted;
+    const behind = visited === 0 ? nextLanes : await this.#lanesAfter(this.#cursor, count);
+    let texts = behind.slice(0, count);
+    if (this.#cursor < start) texts = texts.filter((text) => text <= start);
+    else if (texts.length < count) {
+      const first = await this.#lanesAfter(null, count - texts.length);
+      texts.push(...first.filter((text) => text <= start));
+    }
+    this.#cursor = texts.at(-1) ?? start;
+    return texts.map(laneOf);
   }
 
-  /** From the cursor to the last lane, then from the first to where the turn began. */
-  #follow([behind, first]: readonly [string[], string[]], count: number): Lane[] {
-    const { cursor: start } = this.#parts.wanted;
-    const before = first.filter((text) => text <= start);
-    const texts =
-      this.#cursor < start ? behind.filter((text) => text <= start) : [...behind, ...before];
-    const next = texts.slice(0, count);
-    this.#cursor = next.at(-1) ?? start;
-    return next.map(laneOf);
+  async #lanesAfter(after: string | null, count: number): Promise<string[]> {
+    const { engine, claims, wanted } = this.#parts;
+    const { steps, rows } = engine.introspection.lanes(wanted.queue, after, count);
+    const inOrder = sql`select lane from (${rows}) l order by lane`;
+    const answers = await claims.tx.allOf<{ lane: string }>([...steps, inOrder]);
+    return (answers.at(-1) ?? []).map(({ lane }) => lane);
   }
 
   /** Takes a share of each lane. Returns the lanes that may have more. */

@@ -9,16 +9,19 @@
  */
 import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
-import { sql, type Sql } from "../database/sql.ts";
+import { nothing, sql, type Sql } from "../database/sql.ts";
 import { afterStarts, mayStart, nextStartMs } from "./rate.ts";
 import { isLimited, type Lane, type Limit, NO_LIMIT, type Rule } from "./rules.ts";
 
 type Kind = "queue" | "task" | "lane";
 
-export interface GateRow {
-  readonly kind: Kind;
+export interface SeenGate {
   readonly name: string;
   readonly allowed_at: number;
+}
+
+export interface GateRow extends SeenGate {
+  readonly kind: Kind;
 }
 
 /** One limit in this turn: what its row says, and how many may still start. */
@@ -31,11 +34,18 @@ interface Gate {
   started: number;
 }
 
+/** The gates of these lanes as they were when the turn began. */
+interface Looked {
+  readonly lanes: ReadonlySet<string>;
+  readonly gates: readonly SeenGate[];
+}
+
 export class Gates {
   readonly #engine: Engine;
   readonly #tx: Transaction;
   readonly #queue: string;
   readonly #nowUs: number;
+  readonly #looked: Looked;
   /** By kind and name. */
   readonly #gates = new Map<string, Gate>();
   #holdsLanes = false;
@@ -48,11 +58,16 @@ export class Gates {
   /** Whether lanes were passed over because other claims hold their gates. */
   hasMet = false;
 
-  constructor(engine: Engine, tx: Transaction, { queue, nowMs }: { queue: string; nowMs: number }) {
+  constructor(
+    engine: Engine,
+    tx: Transaction,
+    { queue, nowMs, looked }: { queue: string; nowMs: number; looked: Looked },
+  ) {
     this.#engine = engine;
     this.#tx = tx;
     this.#queue = queue;
     this.#nowUs = nowMs * 1_000;
+    this.#looked = looked;
   }
 
   /** The gates of the queue and of tasks, whose rows are locked already. */
@@ -107,13 +122,23 @@ export class Gates {
 
   /** Moves the rates' instants forward, to be committed with the leases. */
   changes(): Sql[] {
-    return [...this.#gates.values()].flatMap(({ kind, name, limit, allowedAt, started }) => {
+    const { typed } = this.#engine;
+    const moved = [...this.#gates.values()].flatMap(({ kind, name, limit, allowedAt, started }) => {
       if (limit.rate === null || started === 0) return [];
-      const next = afterStarts(limit.rate, allowedAt, started, this.#nowUs);
-      return [
-        sql`update holdfast.gate set allowed_at = ${this.#engine.typed(next)}
-             where queue = ${this.#queue} and kind = ${kind} and name = ${name}`,
-      ];
+      return [{ kind, name, next: afterStarts(limit.rate, allowedAt, started, this.#nowUs) }];
+    });
+    return [...Map.groupBy(moved, ({ kind }) => kind)].map(([kind, gates]) => {
+      const cases = gates.reduce(
+        (before, { name, next }) => sql`${before} when ${typed(name)} then ${typed(next)}`,
+        nothing,
+      );
+      const names = gates.map(({ name }) => name);
+      return sql`
+        update holdfast.gate ${this.#engine.byPrimaryKey()}
+           set allowed_at = case name ${cases} end
+         where queue = ${this.#queue}
+           and kind = ${kind}
+           and ${this.#engine.among(sql`name`, names)}`;
     });
   }
 
@@ -139,11 +164,9 @@ export class Gates {
   }
 
   async #lock(names: readonly string[], limitOf: (name: string) => Limit): Promise<void> {
-    const seen = await this.#tx.all<GateRow>(
-      sql`select kind, name, allowed_at ${this.#rows(names)}`,
-    );
+    const seen = await this.#see(names);
     // A rate that allows no start is seen without a lock: another claim only moves it further.
-    const isOpen = ({ name, allowed_at }: GateRow): boolean => {
+    const isOpen = ({ name, allowed_at }: SeenGate): boolean => {
       const { rate } = limitOf(name);
       return rate === null || this.#byRate(rate, allowed_at) > 0;
     };
@@ -161,6 +184,14 @@ export class Gates {
     if (!isFree && mayWait) {
       await this.#lockAndCount(wanted.slice(0, 1), this.#engine.lockRows(), limitOf);
     }
+  }
+
+  async #see(names: readonly string[]): Promise<readonly SeenGate[]> {
+    const { lanes, gates } = this.#looked;
+    if (names.every((name) => lanes.has(name))) {
+      return gates.filter(({ name }) => names.includes(name));
+    }
+    return this.#tx.all<SeenGate>(sql`select name, allowed_at ${this.#rows(names)}`);
   }
 
   /** Sent together, and carried out one after the other: the count sees what earlier holders of the locks committed. */

@@ -79,12 +79,12 @@ async function open(
            ${engine.lockRows()}`,
     sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
     sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
-          from holdfast.queue_rule
+          from holdfast.queue_rule ${engine.byPrimaryKey()}
          where queue = ${queue}
            and kind in ('queue', 'lanes', 'task')`,
     // One row is enough: of lanes with a rate, the one with the smallest burst.
     sql`select rate_burst
-          from holdfast.queue_rule
+          from holdfast.queue_rule ${engine.byPrimaryKey()}
          where queue = ${queue}
            and kind = 'lane'
          order by case when rate_burst is null then 1 else 0 end, rate_burst
@@ -94,7 +94,7 @@ async function open(
     // Most lanes have a gate, if lanes are limited at all: it is looked at here and locked later.
     sql`select l.lane, g.name, g.allowed_at
           from (${next.rows}) l
-          left join holdfast.gate g on g.queue = ${queue} and g.kind = 'lane' and g.name = l.lane
+          left join holdfast.gate g ${engine.byPrimaryKey()} on g.queue = ${queue} and g.kind = 'lane' and g.name = l.lane
          order by l.lane`,
   ]);
   const [rows = [], settings = [], rules = [], ofLanes = [], clock = []] = answers;
@@ -268,7 +268,7 @@ class GovernedClaim<J extends LockedJob> {
     if (names.length === 0 || !hasLaneRules) return new Map();
     const rows = await claims.tx.all<RuleRow>(sql`
       select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
-        from holdfast.queue_rule
+        from holdfast.queue_rule ${engine.byPrimaryKey()}
        where queue = ${wanted.queue}
          and kind = 'lane'
          and ${engine.among(sql`name`, names)}`);

@@ -92,8 +92,10 @@ describe("a hot statement", limits, () => {
     anyPending: fill(statements.anyPending, "mail", ofTask),
     peek: fill(statements.peek, "mail", ofTask, 500),
     lockReady: fill(statements.lockReady, "mail", ofTask, 500),
+    lockLane: fill(statements.lockLane, "mail", "lane", 1, ofTask, 50),
     governed: fill(statements.governed, list(["mail", "post"])),
     copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
+    copyLanesToLease: fill(statements.copyLanesToLease, "w", 1, 1, 1, 1, jsonList(ids)),
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),
     lockLeases: fill(statements.lockLeases, jsonList(ids)),
@@ -127,6 +129,34 @@ describe("a hot statement", limits, () => {
     });
   }
 });
+
+test(
+  "the next lanes are found by one look each, however old the statistics are",
+  limits,
+  async () => {
+    const store = await open();
+    const lanes = Array.from({ length: 30 }, (_, at) => `lane ${String(at).padStart(2, "0")}`);
+    const jobs = lanes.flatMap((lane) =>
+      Array.from({ length: 100 }, () => newJob({ queue: "lanes", lane })),
+    );
+    await store.jobs.enqueue(jobs);
+    const { engine } = store.db;
+    const reads = sql`show session status like 'Handler_read_next'`;
+    for (const after of [null, "lane 03"]) {
+      const { steps, rows } = engine.introspection.lanes("lanes", after, 10);
+      const answers = await engine.transaction((tx) => tx.allOf([reads, ...steps, rows, reads]));
+      const from = after === null ? 0 : 4;
+      assert.deepEqual(
+        answers.at(-2),
+        lanes.slice(from, from + 10).map((lane) => ({ lane })),
+      );
+      assert.deepEqual(answers.at(-1), answers[0]);
+    }
+    const { steps, rows } = engine.introspection.lanes("lanes", "lane 27", 10);
+    const [last] = (await engine.transaction((tx) => tx.allOf([...steps, rows]))).slice(-1);
+    assert.deepEqual(last, [{ lane: "lane 28" }, { lane: "lane 29" }]);
+  },
+);
 
 describe("a lease", limits, () => {
   test("that another session locks for a moment is extended and not lost", async () => {

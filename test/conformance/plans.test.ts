@@ -17,6 +17,7 @@ import type { BulkRow } from "../../src/bulk/store.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { done, enqueueOne, failed, newJob, one, retry, sweep, upTo } from "../support/jobs.ts";
 import { wholeFlow } from "../support/flows.ts";
+import { claimLimited, laneOf, LIMITED, limitQueue } from "../support/limited.ts";
 import { by, definition } from "../support/schedules.ts";
 import { NUMBERS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -27,7 +28,8 @@ const NOW = 1_700_000_000_000; // past, so that everything is due
 const TRAVELLER = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
 
 /** Legal rows: every table has ids of its own. */
-function fill(id: (table: string) => string): string[] {
+function fill(id: (table: string) => string, joined: (...texts: string[]) => string): string[] {
+  const lane = laneOf("n", joined);
   const fresh = (table: string): string =>
     `${id(table)}, 'default', 'mail', n % 3, null, 0, 0, 0, 3`;
   const tried = (table: string): string => `${id(table)}, 'default', 'mail', 0, null, 1, 1, 0, 3`;
@@ -58,6 +60,17 @@ function fill(id: (table: string) => string): string[] {
             ${NOW} + n, ${NOW}, 1, ${NOW}, ${NOW}, 0, 0 from ${NUMBERS}`,
     `insert into holdfast_schedule_run (schedule, tick, is_manual, outcome, job_id, at)
      select 'nightly', ${NOW} + 1000 * n, 0, 'enqueued', ${id("dddd")}, ${NOW} from ${NUMBERS}`,
+    ...["ffff", "abab"].map(
+      (table) => `
+      insert into holdfast_job (id, queue, task, payload, "rank", max_attempts, enqueued_at)
+      select ${id(table)}, '${LIMITED}', 'mail', '{}', 0, 3, ${NOW} from ${NUMBERS}`,
+    ),
+    `insert into holdfast_ready (id, queue, task, "rank", epoch, attempts, crashes, max_attempts, lane, ready_at, place)
+     select ${id("ffff")}, '${LIMITED}', 'mail.send', 0, 0, 0, 0, 3, ${lane}, ${NOW} + n, ${NOW} + n from ${NUMBERS}`,
+    `insert into holdfast_lease (${TRAVELLER}, lane, locked_by, locked_until, claimed_at, heartbeat_at)
+     select ${id("abab")}, '${LIMITED}', 'mail.send', 0, null, 1, 1, 0, 3, ${lane}, 'worker-x', ${NOW} + n, ${NOW}, ${NOW}
+       from ${NUMBERS}`,
+    `insert into holdfast_gate (queue, kind, name) select '${LIMITED}', 'lane', ${joined("'lane '", "n")} from ${NUMBERS}`,
   ];
 }
 
@@ -81,6 +94,7 @@ const verbs: Readonly<
       await store.jobs.settle([done(first), retry(second), failed(third)]);
     },
   },
+  "a claim under limits": { run: claimLimited },
   "a flow": { run: wholeFlow },
   "maintenance of flows": {
     run: async (store) => {
@@ -195,7 +209,9 @@ describe("plans of SQLite", { timeout: 120_000 }, () => {
     await store.migrate();
     db = new DatabaseSync(file);
     const id = (table: string): string => `printf('%08x-${table}-7000-8000-%012x', n, n)`;
-    db.exec(["begin", ...fill(id), "commit"].join(";\n"));
+    const joined = (...texts: string[]): string => texts.join(" || ");
+    db.exec(["begin", ...fill(id, joined), "commit"].join(";\n"));
+    await limitQueue(store);
   });
   after(async () => {
     db.close();
@@ -244,7 +260,9 @@ describe("plans of MySQL", { skip: missing("mysql"), timeout: 120_000 }, () => {
     await admin.query("set session explain_format = 'TRADITIONAL'").catch(() => {});
     const id = (table: string): string =>
       `lower(concat(lpad(hex(n), 8, '0'), '-${table}-7000-8000-', lpad(hex(n), 12, '0')))`;
-    await admin.query(["start transaction", ...fill(id), "commit"].join(";\n"));
+    const joined = (...texts: string[]): string => `concat(${texts.join(", ")})`;
+    await admin.query(["start transaction", ...fill(id, joined), "commit"].join(";\n"));
+    await limitQueue(store);
     // As the server does it by itself, some time later.
     await admin.query(
       "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job",

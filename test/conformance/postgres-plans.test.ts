@@ -12,11 +12,14 @@ import { statements } from "../../src/jobs/postgres-statements.ts";
 import { statuses } from "../../src/core/job.ts";
 import { wholeFlow } from "../support/flows.ts";
 import { idsOf, newJob } from "../support/jobs.ts";
+import { claimLimited, laneOf, LIMITED, limitQueue } from "../support/limited.ts";
 import { listenToTexts } from "../support/sql-texts.ts";
 import { ROWS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 
 const NOW = 1_700_000_000_000; // past, so that everything is due
+
+const LANE = laneOf("n", (...texts) => texts.join(" || "));
 
 /** Legal rows by the thousand: every table has its own ids. */
 const FILL = `
@@ -47,7 +50,19 @@ select pg_temp.id('bbbb', n), pg_temp.id('eeee', n) from generate_series(1, ${RO
 insert into holdfast.job_after (job_id, position, on_id, on_failed, on_cancelled)
 select pg_temp.id('bbbb', n), 1, pg_temp.id('aaaa', n), 'fail', 'cancel' from generate_series(1, ${ROWS}) n;
 insert into holdfast.dep (job_id, on_id, on_failed, on_cancelled, look)
-select pg_temp.id('bbbb', n), pg_temp.id('aaaa', n), 'fail', 'cancel', 0 from generate_series(1, ${ROWS}) n;`;
+select pg_temp.id('bbbb', n), pg_temp.id('aaaa', n), 'fail', 'cancel', 0 from generate_series(1, ${ROWS}) n;
+insert into holdfast.job (id, queue, task, payload, rank, max_attempts, enqueued_at)
+select pg_temp.id(t, n), '${LIMITED}', 'mail.send', '{}', 0, 3, ${NOW}
+  from generate_series(1, ${ROWS}) n, unnest(array['ffff', 'abab']) t;
+insert into holdfast.ready (id, queue, task, rank, epoch, attempts, crashes, max_attempts, lane, ready_at, place)
+select pg_temp.id('ffff', n), '${LIMITED}', 'mail.send', 0, 0, 0, 0, 3, ${LANE}, ${NOW} + n, ${NOW} + n
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.lease (id, queue, task, rank, epoch, attempts, crashes, max_attempts, lane,
+                            locked_by, locked_until, claimed_at, heartbeat_at)
+select pg_temp.id('abab', n), '${LIMITED}', 'mail.send', 0, 1, 1, 0, 3, ${LANE}, 'w', ${NOW} + n, ${NOW}, ${NOW}
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.gate (queue, kind, name)
+select '${LIMITED}', 'lane', 'lane ' || n from generate_series(1, ${ROWS}) n;`;
 
 interface Plan {
   readonly "Node Type": string;
@@ -59,6 +74,7 @@ interface Plan {
 const ids = `{${Array.from({ length: 500 }, (_, n) => idOf("cccc", n + 1)).join(",")}}`;
 const epochs = `{${Array.from({ length: 500 }, () => 1).join(",")}}`;
 const nulls = `{${Array.from({ length: 500 }, () => "null").join(",")}}`;
+const pending = `{${Array.from({ length: 500 }, (_, n) => idOf("aaaa", n + 1)).join(",")}}`;
 const turn = [ids, "w1", epochs, nulls, NOW, "{q1}", "{mail}", 500, 30_000, 1, true];
 
 /** What each statement is given, and the index by which it finds its rows. */
@@ -74,6 +90,8 @@ const hot: [name: keyof typeof statements, values: unknown[], indexes: string[]]
   ["extend", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
   ["extendOne", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
   ["held", turn.slice(0, 3), ["lease_pkey"]],
+  ["lockLanes", ["{lane 1,lane 2}", "{10,10}", LIMITED, "{mail.send}", NOW], ["ready_pkey"]],
+  ["leaseLocked", [pending, "w1", NOW, 30_000, 1], ["ready_id", "job_default_pkey"]],
 ];
 
 /** How a statement is run: as on the product's own connections, or as where nothing can be said at their start. */
@@ -97,6 +115,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     early = await connect(startOptions("hot"));
     for (const [name, values] of hot) await explain(early, name, statements[name], values);
     await client.query(FILL);
+    await limitQueue(store);
     await client.end();
   });
   after(async () => {
@@ -187,6 +206,31 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
         // Whatever joins without an index, or sorts more than a page, reads whole tables.
         assert.doesNotMatch(used, /Seq Scan|Hash Join|Merge Join/, text);
         if (index === 0) assert.match(used, /job_default_job_key_id_idx/);
+      }
+      await session.end();
+    }
+  });
+
+  test("a claim under limits goes by indexes", async () => {
+    const listening = listenToTexts(Client.prototype);
+    await claimLimited(store);
+    const isLimits = /"holdfast"\.(?:gate|lease|ready)\b/;
+    const texts = listening
+      .stop()
+      .filter(({ text }) => /^\s*(?:select|update|delete|with)/.test(text) && isLimits.test(text));
+    assert.ok(texts.length > 8);
+    for (const { options, begin } of kinds) {
+      const session = await connect(options("hot"));
+      await session.query(begin("hot"));
+      for (const [index, { text, values }] of texts.entries()) {
+        const given = values.map((value) => (Array.isArray(value) ? `{${value.join()}}` : value));
+        const nodes = flat(await explain(session, `limited_${index}`, text, given));
+        const scans = nodes.filter((node) => node["Node Type"] === "Seq Scan");
+        assert.deepEqual(
+          scans.map((node) => node["Relation Name"]),
+          [],
+          text,
+        );
       }
       await session.end();
     }

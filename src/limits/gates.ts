@@ -122,23 +122,24 @@ export class Gates {
 
   /** Moves the rates' instants forward, to be committed with the leases. */
   changes(): Sql[] {
-    const { typed } = this.#engine;
+    const engine = this.#engine;
     const moved = [...this.#gates.values()].flatMap(({ kind, name, limit, allowedAt, started }) => {
       if (limit.rate === null || started === 0) return [];
       return [{ kind, name, next: afterStarts(limit.rate, allowedAt, started, this.#nowUs) }];
     });
     return [...Map.groupBy(moved, ({ kind }) => kind)].map(([kind, gates]) => {
       const cases = gates.reduce(
-        (before, { name, next }) => sql`${before} when ${typed(name)} then ${typed(next)}`,
+        (before, { name, next }) =>
+          sql`${before} when ${engine.typed(name)} then ${engine.typed(next)}`,
         nothing,
       );
       const names = gates.map(({ name }) => name);
       return sql`
-        update holdfast.gate ${this.#engine.byPrimaryKey()}
+        update holdfast.gate ${engine.byPrimaryKey()}
            set allowed_at = case name ${cases} end
          where queue = ${this.#queue}
            and kind = ${kind}
-           and ${this.#engine.among(sql`name`, names)}`;
+           and ${engine.among(sql`name`, names)}`;
     });
   }
 

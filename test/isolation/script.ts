@@ -101,7 +101,8 @@ class Rehearsal {
       this.#follow(node, heard, answer, pretended),
     );
     if (met === null || pretended === 0 || !isAboutJobs(node.asks.text)) return;
-    for (const less of lessThan(met)) await this.#follow(node, heard, less, pretended - 1);
+    for (const less of [...lessThan(met), ...withoutGates(met)])
+      await this.#follow(node, heard, less, pretended - 1);
   }
 
   async #follow(
@@ -247,6 +248,21 @@ function isBoundary(text: string): boolean {
 }
 
 const NO_ANSWER: Answer = { rows: [], result: { rows: [], rowCount: null } };
+
+/** Lanes whose gates another actor makes only after this answer. */
+function withoutGates({ result, rows }: Answer): Answer[] {
+  const lanes = result.rows as { lane?: string; name?: string; allowed_at?: number }[];
+  if (!lanes.some(({ lane, name }) => lane !== undefined && name === lane)) return [];
+  return [
+    {
+      rows: rows.map((row) => row.replace(/^\(([^,]*),.*\)$/, "($1,,)")),
+      result: {
+        ...result,
+        rows: lanes.map(({ lane }) => ({ lane, name: null, allowed_at: null })),
+      },
+    },
+  ];
+}
 
 /** What is left of an answer when others were faster: every choice of its rows but all of them. */
 function lessThan({ result, rows }: Answer): Answer[] {

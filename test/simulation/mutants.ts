@@ -279,9 +279,9 @@ export const mutants: readonly Mutant[] = [
 
   // ── Limits and schedules: the broken variants of the design ──────────────────────────────────
   mutant("a lease under a limit has no lane, so that no limit counts it", {
-    file: CLAIM,
-    find: "return asRow({ ...row, ...counts, lane: laneOf(lane).name, ...lease });",
-    put: "return asRow({ ...row, ...counts, lane: null, ...lease });",
+    file: HOT,
+    find: 'this.#claimOne(row, laneName(lane) ?? "", claiming, now)',
+    put: "this.#claimOne(row, lane === laneName(lane) ? null : null, claiming, now)",
   }),
   mutant("a job comes back from a crash or a retry without its lane", {
     file: ROWS,
@@ -295,8 +295,10 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a rate's instant is written in a transaction of its own, and gets lost", {
     file: CLAIM,
-    find: "tx.runAll(gates.changes()),",
-    put: "engine.runtime.random() < 0.5 ? tx.runAll(gates.changes()) : Promise.resolve([]),",
+    find: "this.#parts.claims.tx.runAll(this.#parts.gates.changes()),",
+    put:
+      "this.#parts.engine.runtime.random() < 0.5" +
+      " ? this.#parts.claims.tx.runAll(this.#parts.gates.changes()) : Promise.resolve([]),",
   }),
   mutant("a lease that has ended is not counted", {
     file: GATES,

@@ -142,13 +142,13 @@ test(
     await store.jobs.enqueue(jobs);
     const { engine } = store.db;
     const reads = sql`show session status like 'Handler_read_next'`;
-    for (const after of [null, "lane 03"]) {
-      const { steps, rows } = engine.introspection.lanes("lanes", after, 10);
+    for (const lane of [null, "lane 03"]) {
+      const { steps, rows } = engine.introspection.lanes("lanes", lane, 10);
       const answers = await engine.transaction((tx) => tx.allOf([reads, ...steps, rows, reads]));
-      const from = after === null ? 0 : 4;
+      const from = lane === null ? 0 : 4;
       assert.deepEqual(
         answers.at(-2),
-        lanes.slice(from, from + 10).map((lane) => ({ lane })),
+        lanes.slice(from, from + 10).map((name) => ({ lane: name })),
       );
       assert.deepEqual(answers.at(-1), answers[0]);
     }

@@ -79,12 +79,12 @@ export function claimRuled(
     kind: "turn",
     at,
     run: async (engine) => {
-      const turn: GovernedTurn = {
+      const ruled: GovernedTurn = {
         first: true,
         claim: async (claims) => (await claimGoverned(engine, claims, wanted)).claimed,
       };
       const statements = await statementsFor(engine);
-      return statements.settleAndClaim([], { ...wanted, queues: [] }, turn);
+      return statements.settleAndClaim([], { ...wanted, queues: [] }, ruled);
     },
   };
 }

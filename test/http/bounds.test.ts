@@ -1,0 +1,62 @@
+/** What the pages of the dashboard ask is bounded: each statement reads a key, an aggregate, or at most so many rows. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startServer } from "../../src/app/server.ts";
+import { silentLogger } from "../../src/core/log.ts";
+import { openHoldfast } from "../../src/index.ts";
+import { ERROR_KIND, openShop, orders, type Shop, shopTasks } from "../dashboard/shop.ts";
+import { listenToSqliteTexts } from "../support/sql-texts.ts";
+
+const requestsOf = ({ ids, worker }: Shop): readonly string[] =>
+  [
+    `overview series?range=7d names limits tasks errors errors/${ERROR_KIND} counts alerts effects`,
+    "search search?status=failed search?key=a search?tag=acme search?worker=w search?build=b",
+    "search?error=x search?payload=x find?text=order audit audit/verify dead-letters bulk",
+    `jobs/${ids.failed}/story jobs/${ids.running}/story jobs/${ids.failed}/events`,
+    `workers worker-types drift workers/${worker.id} leases?worker=${worker.id}`,
+    "queues queues/mail queues/mail/explanation queues/mail/settings dead-letter-groups",
+    "schedules?limit=200&runs=24 schedules/stock-sync schedules/stock-sync/runs?limit=50",
+    `flows flows/${ids.flow} flows/${ids.flow}/jobs?limit=200 locks locks/heat locks/heat?range=7d`,
+    `workflows workflows/order workflows/order/counts items?workflow=order items/${ids.item}`,
+  ].flatMap((line) => line.split(" "));
+
+/** By a key, or by a list of keys of our own; or a figure. */
+const BOUNDED =
+  /\blimit\b|= \?|in \(select value from json_each\(\?\)\)|\bcount\(\*\)|as now$|t\.n < \?/i;
+
+/** As many rows as there are queues or live workers; of queues, those with the most jobs are counted. */
+const FEW = [
+  /from holdfast_counts c\s+left join holdfast_depth/,
+  /^select distinct (?:l\.)?queues?\b/,
+];
+
+test("every statement of a page's requests has a bound", async () => {
+  await using holdfast = await openHoldfast("sqlite::memory:", { logger: silentLogger });
+  const shop = await openShop(holdfast);
+  const server = await startServer({
+    holdfast,
+    port: 0,
+    production: false,
+    tasks: shopTasks,
+    workflows: [orders],
+  });
+  const listening = listenToSqliteTexts();
+  try {
+    for (const path of requestsOf(shop)) {
+      const response = await fetch(`${server.url}/api/v1/${path}`);
+      assert.equal(response.status, 200, `${path}: ${await response.text()}`);
+    }
+  } finally {
+    await server.close();
+    await shop.worker.stop();
+  }
+  const reads = listening
+    .stop()
+    .map((text) => text.replaceAll(/\s+/g, " ").trim())
+    .filter((text) => /^(?:select|with)\b/i.test(text));
+  assert.ok(reads.length > 80, `${reads.length} statements`);
+  const unbounded = reads.filter(
+    (text) => !BOUNDED.test(text) && !FEW.some((few) => few.test(text)),
+  );
+  assert.deepEqual(unbounded, []);
+});

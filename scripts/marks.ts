@@ -22,7 +22,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 430,
   "lines in src/": 76_000,
   "lines of the core": 17_270,
-  "lines of the page": 12_270,
+  "lines of the page": 12_299,
   "lines of the longest file": 500,
   "files with one importer": 137,
   "names exported by index.ts": 45,

@@ -125,8 +125,8 @@ export function Blocked({ ms, stack }: BlockedAt): JSX.Element {
       }
     >
       <pre class="code" tabIndex={0}>
-        {stack.split("\n").map((line) => (
-          <Frame key={line} line={line} />
+        {stack.split("\n").map((line, at) => (
+          <Frame key={`${at} ${line}`} line={line} isFirst={at === 0} />
         ))}
       </pre>
     </Panel>
@@ -141,13 +141,20 @@ function causeText(cause: unknown): string {
   return JSON.stringify(cause);
 }
 
-function Frame({ line }: { readonly line: string }): JSX.Element {
+function Frame({
+  line,
+  isFirst = false,
+}: {
+  readonly line: string;
+  readonly isFirst?: boolean;
+}): JSX.Element {
+  const begins = isFirst ? "" : "\n";
   const place = /^(?<begin>.*?\(?)(?<place>[^()\s]+:\d+:\d+)(?<end>\)?)$/.exec(line);
-  if (place?.groups === undefined) return <>{`\n${line}`}</>;
+  if (place?.groups === undefined) return <>{begins + line}</>;
   const { begin = "", place: where = "", end = "" } = place.groups;
   return (
     <>
-      {`\n${begin}`}
+      {begins + begin}
       <span class="hl">{where.replace("file://", "")}</span>
       {end}
     </>

@@ -1,6 +1,6 @@
 /** What is each of these jobs doing, or why is it not? */
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as f from "../format.ts";
 import { Glyph, wordOf } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
@@ -23,7 +23,7 @@ import {
 } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
-import { type Counts, type FoundJob, type Overview, statuses } from "../types.ts";
+import type { Counts, FoundJob, Overview, Status } from "../types.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 import { type Found, type JobList, useJobList } from "./job-list.ts";
 import { bulkFilter, chipsOf, PAGE, searchPath, withFilter } from "./job-query.ts";
@@ -90,6 +90,22 @@ function titleOf(status: string): string {
   return wordOf(status).replace(/^./, (first) => first.toUpperCase());
 }
 
+/** On a narrow screen the last ones must be scrolled to: what needs a person comes before what is over. */
+const TABS: readonly Status[] = [
+  "pending",
+  "processing",
+  "retry",
+  "failed",
+  "waiting",
+  "scheduled",
+  "done",
+  "cancelled",
+  "expired",
+];
+
+/** So much of the tab before it stays visible. */
+const TAB_MARGIN = 48;
+
 function Tabs({
   query,
   counted,
@@ -98,15 +114,21 @@ function Tabs({
   readonly counted: Counted | undefined;
 }): JSX.Element {
   const status = query.get("status");
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const tab = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current !== null && tab !== null && tab !== undefined)
+      nav.current.scrollLeft = tab.offsetLeft - nav.current.offsetLeft - TAB_MARGIN;
+  }, [status]);
   return (
-    <nav class="tabs" aria-label="States">
+    <nav class="tabs" aria-label="States" ref={nav}>
       <a
         href={withFilter(query, "status", null)}
         aria-current={status === null ? "page" : undefined}
       >
         All <b>{counted === undefined ? "" : f.count(counted.total)}</b>
       </a>
-      {statuses.map((one) => (
+      {TABS.map((one) => (
         <a
           key={one}
           href={withFilter(query, "status", one)}

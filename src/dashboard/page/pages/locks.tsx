@@ -195,7 +195,7 @@ function HeatPanel({
                   y="14"
                   text-anchor={share === 0 ? "start" : share === 1 ? "end" : "middle"}
                 >
-                  {share === 1 ? "now" : whenOf(heat, heat.from + share * (heat.to - heat.from))}
+                  {share === 1 ? "now" : axisText(heat, heat.from + share * (heat.to - heat.from))}
                 </text>
               ))}
               {marks.map((mark) => (
@@ -211,9 +211,17 @@ function HeatPanel({
 
 const DAY_MS = 86_400_000;
 
+function isOfDays({ from, to: end }: Heat): boolean {
+  return end - from > 2 * DAY_MS;
+}
+
 /** The time of day; in a week, the day too. */
-function whenOf({ from, to: end }: Heat, at: number): string {
-  return end - from > DAY_MS * 2 ? `${f.dayOf(at)}, ${f.hourMinute(at)}` : f.hourMinute(at);
+function whenOf(heat: Heat, at: number): string {
+  return isOfDays(heat) ? `${f.dayOf(at)}, ${f.hourMinute(at)}` : f.hourMinute(at);
+}
+
+function axisText(heat: Heat, at: number): string {
+  return isOfDays(heat) ? f.dayOf(at) : f.hourMinute(at);
 }
 
 /** A deploy or a crash, below the rows and in line with them. */

@@ -8,7 +8,7 @@ import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { ClaimedJob, Claiming, LaneClaims, LockedJob } from "../jobs/store.ts";
-import { type GateRow, Gates, type SeenGate } from "./gates.ts";
+import { type GateRow, Gates, runningByTask, type RunningRow, type SeenGate } from "./gates.ts";
 import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
 
 /** Lanes that one turn looks at. Saturated lanes cost a look each, and the next turn goes on behind them. */
@@ -90,6 +90,7 @@ async function open(
          order by case when rate_burst is null then 1 else 0 end, rate_burst
          limit 1`,
     sql`select ${engine.now()} as now`,
+    runningByTask(queue),
     ...next.steps,
     // Most lanes have a gate, if lanes are limited at all: it is looked at here and locked later.
     sql`select l.lane, g.name, g.allowed_at
@@ -97,7 +98,7 @@ async function open(
           left join holdfast.gate g ${engine.byPrimaryKey()} on g.queue = ${queue} and g.kind = 'lane' and g.name = l.lane
          order by l.lane`,
   ]);
-  const [rows = [], settings = [], rules = [], ofLanes = [], clock = []] = answers;
+  const [rows = [], settings = [], rules = [], ofLanes = [], clock = [], running = []] = answers;
   const lanes = answers.at(-1) ?? [];
   const [setting] = settings;
   if (setting === undefined) return null;
@@ -108,7 +109,7 @@ async function open(
   const looked = { lanes: new Set(nextLanes), gates: seen };
   const gates = new Gates(engine, tx, { queue, nowMs, looked });
   const known = rules.map((row) => ruleOf(row as unknown as RuleRow));
-  await gates.open(known, rows as unknown as GateRow[]);
+  gates.open(known, rows as unknown as GateRow[], running as unknown as RunningRow[]);
   const [lane] = ofLanes;
   const ofLane = lane?.["rate_burst"] ?? null;
   const bursts = known.flatMap(({ rate }) => rate?.burst ?? []);

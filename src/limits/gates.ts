@@ -71,13 +71,13 @@ export class Gates {
   }
 
   /** The gates of the queue and of tasks, whose rows are locked already. */
-  async open(rules: readonly Rule[], rows: readonly GateRow[]): Promise<void> {
+  open(rules: readonly Rule[], rows: readonly GateRow[], counts: readonly RunningRow[]): void {
     this.#eachLane = rules.find(({ kind }) => kind === "lanes") ?? NO_LIMIT;
     const ruled = rules.filter((rule) => rule.kind !== "lanes" && isLimited(rule));
     const tasks = ruled.filter(({ kind }) => kind === "task");
     this.limitedTasks = new Set(tasks.map(({ name }) => name));
     if (ruled.length === 0) return;
-    const running = await this.#runningByTask();
+    const running = byBareName(counts);
     const total = [...running.values()].reduce((sum, count) => sum + count, 0);
     for (const rule of ruled) {
       const kind = rule.kind === "task" ? "task" : "queue";
@@ -227,21 +227,6 @@ export class Gates {
     await this.#tx.runAll(names.map((name) => this.#engine.insertOrIgnore(rowOf(name))));
   }
 
-  /** After the gates are locked, in a statement of its own: it must see what their earlier holders committed. */
-  async #runningByTask(): Promise<Map<string, number>> {
-    const rows = await this.#tx.all<{ task: string; running: number }>(sql`
-      select task, count(*) as running
-        from holdfast.lease
-       where queue = ${this.#queue}
-         and lane is not null
-       group by task`);
-    const running = new Map<string, number>();
-    for (const { task, running: count } of rows) {
-      running.set(bareName(task), (running.get(bareName(task)) ?? 0) + count);
-    }
-    return running;
-  }
-
   #countIn(names: readonly string[]): Sql {
     return sql`
       select lane, count(*) as running
@@ -250,4 +235,31 @@ export class Gates {
          and ${this.#engine.among(sql`lane`, names)}
        group by lane`;
   }
+}
+
+export interface RunningRow {
+  readonly task: string;
+  readonly running: number;
+}
+
+/**
+ * Comes after the lock of the gates, in a statement of its own: it must see what their earlier holders committed. No rows if
+ * neither the queue nor a task in it is limited.
+ */
+export function runningByTask(queue: string): Sql {
+  return sql`
+    select task, count(*) as running
+      from holdfast.lease
+     where queue = ${queue}
+       and lane is not null
+       and exists (select 1 from holdfast.queue_rule where queue = ${queue} and kind in ('queue', 'task'))
+     group by task`;
+}
+
+function byBareName(rows: readonly RunningRow[]): Map<string, number> {
+  const running = new Map<string, number>();
+  for (const { task, running: count } of rows) {
+    running.set(bareName(task), (running.get(bareName(task)) ?? 0) + Number(count));
+  }
+  return running;
 }

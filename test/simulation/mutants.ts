@@ -46,7 +46,6 @@ const ROWS = "jobs/rows.ts";
 const STEPS = "steps/store.ts";
 const CONTEXT = "steps/context.ts";
 const CLAIM = "limits/claim.ts";
-const GATES = "limits/gates.ts";
 
 export const mutants: readonly Mutant[] = [
   // ── The fence ────────────────────────────────────────────────────────────────────────────────
@@ -301,18 +300,18 @@ export const mutants: readonly Mutant[] = [
       " ? this.#parts.claims.tx.runAll(this.#parts.gates.changes()) : Promise.resolve([]),",
   }),
   mutant("a lease that has ended is not counted", {
-    file: GATES,
-    find: `         and lane is not null
-       group by task`,
-    put: "         and lane is not null and locked_until > ${this.#nowUs / 1_000} group by task",
+    file: CLAIM,
+    find: "runningByTask(queue),",
+    put:
+      "sql`select task, count(*) as running from holdfast.lease where queue = ${queue} and lane is not null" +
+      " and locked_until > ${engine.now()} group by task`,",
   }),
   mutant("what runs is counted by its place before the next job", {
-    file: GATES,
-    find: `         and lane is not null
-       group by task`,
+    file: CLAIM,
+    find: "runningByTask(queue),",
     put:
-      "         and lane is not null" +
-      " and id < (select min(r.id) from holdfast.ready r where r.queue = ${this.#queue}) group by task",
+      "sql`select task, count(*) as running from holdfast.lease where queue = ${queue} and lane is not null" +
+      " and id < (select min(r.id) from holdfast.ready r where r.queue = ${queue}) group by task`,",
   }),
   mutant(
     "the next tick is counted from now",

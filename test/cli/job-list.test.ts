@@ -39,7 +39,8 @@ function job(facts: Partial<JobSummary>): JobSummary {
 }
 
 suite("a list of jobs", () => {
-  const failed = [
+  // Made when the test begins: an age is told from then on.
+  const failedJobs = (): JobSummary[] => [
     job({
       key: "order-42",
       attempts: 3,
@@ -54,6 +55,7 @@ suite("a list of jobs", () => {
 
   for (const columns of [80, 120]) {
     test(`says in ${columns} columns which failed, its key and why`, () => {
+      const failed = failedJobs();
       const short = shortIds(
         failed.map(({ id }) => id),
         [],

@@ -17,7 +17,7 @@ export function viewsOf({ ids, worker }: Pick<Shop, "ids" | "worker">): readonly
     { name: "a running job", path: `jobs/${ids.running}`, shows: "page 62 of 100" },
     { name: "a job to retry", path: `jobs/${ids.retry}`, shows: /Attempt \d of 5 starts/ },
     { name: "enqueue", path: "enqueue", shows: "Task and payload" },
-    { name: "a job in doubt", path: `jobs/${ids.doubt}`, shows: "It happened…" },
+    { name: "a job in doubt", path: `jobs/${ids.doubt}`, shows: "in doubt" },
     { name: "errors", path: "errors", shows: /1 open kind/ },
     { name: "dead letters", path: "dead-letters", shows: "CarrierTimeout" },
     { name: "queues", path: "queues", shows: "At most 5 at once, 50 starts per second" },

@@ -98,7 +98,7 @@ for (const engine of engines) {
       );
       assert.deepEqual(column(/^Every attempt/, "trace_id"), [`${fresh}-${dead.id}-1`]);
       assert.deepEqual(column(/crash their workers/, "id"), [crashed.id]);
-      assert.deepEqual(column(/^Workers: alive/, "id"), [stale, fresh]);
+      assert.deepEqual(column(/^Workers: heartbeats/, "id"), [stale, fresh]);
       assert.deepEqual(column(/without a heartbeat/, "id"), [stale]);
       assert.deepEqual(column(/type and version/, "version"), ["1.0.0", "1.0.1"]);
     });

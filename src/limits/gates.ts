@@ -259,7 +259,7 @@ export function runningByTask(queue: string): Sql {
 function byBareName(rows: readonly RunningRow[]): Map<string, number> {
   const running = new Map<string, number>();
   for (const { task, running: count } of rows) {
-    running.set(bareName(task), (running.get(bareName(task)) ?? 0) + Number(count));
+    running.set(bareName(task), (running.get(bareName(task)) ?? 0) + count);
   }
   return running;
 }

@@ -32,7 +32,7 @@ import { lostAnswers } from "./lost-answers.ts";
 import { limits } from "./limits.ts";
 import { listing } from "./listing.ts";
 import { load } from "./load.ts";
-import { isLong } from "../support/scale.ts";
+import { isLong, notDrawn } from "../support/scale.ts";
 import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
 import { pacing } from "./pacing.ts";
@@ -132,6 +132,11 @@ const WITH_PUSH = new Set(["findings"]);
 /** Features beside the jobs, which hardly depend on the engine: a sample tries them on SQLite and on one server. */
 const BESIDE = new Set(["access", "alerts", "charts", "errors by kind", "figures", "searching"]);
 
+/** On the server whose turn it is not, a sample tries half of what does not depend on who makes the call. */
+function isLeftOut(name: string): boolean {
+  return !BETWEEN.has(name) && notDrawn(2, name) !== false;
+}
+
 export interface Wanted {
   readonly which?: "all" | "between";
   readonly apart?: boolean;
@@ -144,7 +149,7 @@ export function conformance(
   { which = "all", apart = false, noPush = false, besideToo = true }: Wanted = {},
 ): void {
   const isWanted = (name: string): boolean => {
-    if (!besideToo && BESIDE.has(name)) return false;
+    if (!besideToo && (BESIDE.has(name) || isLeftOut(name))) return false;
     if ((apart && HERE.has(name)) || (noPush && WITH_PUSH.has(name))) return false;
     return which === "all" || isLong || BETWEEN.has(name);
   };

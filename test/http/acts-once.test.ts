@@ -32,8 +32,11 @@ async function counted(holdfast: Holdfast, item: string): Promise<number> {
   return lines.filter(({ move }) => move === "count").length;
 }
 
-for (const kind of ["sqlite", "postgres", "mysql"] as const) {
-  describe(kind, { skip: kind !== "sqlite" && reasonOf(missing(kind), notItsTurn(kind)) }, () => {
+const KINDS = ["sqlite", "postgres", "mysql"] as const;
+
+for (const kind of KINDS) {
+  const isMissing = kind !== "sqlite" && missing(kind);
+  describe(kind, { skip: reasonOf(isMissing, notItsTurn(kind, KINDS)) }, () => {
     let scratch: Database;
     before(async () => void (scratch = await database(kind)));
     after(() => scratch.drop());

@@ -153,7 +153,8 @@ suite("a file in use", () => {
     await put(store);
     await store.close();
     assert.deepEqual(rescuedFrom(path), []);
-    assert.equal(jobsIn(path), 3); // the refused one, too: nobody promised that it is not there
+    // The refused one may be there, too: it is written if the file was looked at a few milliseconds before.
+    assert.ok([2, 3].includes(jobsIn(path)));
   });
 
   test("that is moved without its log is saved as a whole", async () => {

@@ -30,7 +30,12 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     };
     await press("g", "j");
     await page.getByRole("heading", { name: "Jobs" }).waitFor();
-    await press("/");
+    const box = page.locator("[role=search] input:focus");
+    // A key that is pressed before the page listens is lost.
+    await until("the search has the focus", async () => {
+      if ((await box.count()) === 0) await press("/");
+      return (await box.count()) > 0;
+    });
     await page.keyboard.type("key:order-48211");
     await press("Enter");
     await page.waitForURL(/key=order-48211/);
@@ -48,7 +53,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       .first()
       .waitFor();
     await press("j", "s");
-    await page.getByRole("dialog").waitFor();
+    await page.locator("dialog :focus").waitFor();
     await page.keyboard.type("by keyboard");
     await press("Enter");
     await until(

@@ -340,19 +340,23 @@ export function api(name: string, url: () => Promise<string>): void {
       for (const [verb, desiredState] of [
         ["pause", "pause"],
         ["resume", "run"],
-        ["drain", "drain"],
         ["stop", "stop"],
       ]) {
         const told = await desk.post(`/api/v1/workers/${workerId}/${verb}`, { reason: "a test" });
         assert.deepEqual(told, { id: workerId, desiredState });
       }
       await worker.stop();
+      // Another one: an idle worker that drains stops at once, and is told nothing more.
+      const other = await desk.holdfast.startWorker({ tasks: [ship], name: "drainer" });
+      const drained = await desk.post(`/api/v1/workers/${other.id}/drain`, { reason: "a test" });
+      assert.deepEqual(drained, { id: other.id, desiredState: "drain" });
+      await other.stop();
       const { lines } = await desk.get(
         `/api/v1/audit?subject=${encodeURIComponent(`worker ${workerId}`)}`,
       );
       assert.deepEqual(
         lines.map(({ actor, action }: any) => [actor, action]),
-        ["pause", "run", "drain", "stop"].map((desiredState) => [
+        ["pause", "run", "stop"].map((desiredState) => [
           "local",
           `worker.${desiredState}`,
         ]),

@@ -356,10 +356,7 @@ export function api(name: string, url: () => Promise<string>): void {
       );
       assert.deepEqual(
         lines.map(({ actor, action }: any) => [actor, action]),
-        ["pause", "run", "stop"].map((desiredState) => [
-          "local",
-          `worker.${desiredState}`,
-        ]),
+        ["pause", "run", "stop"].map((desiredState) => ["local", `worker.${desiredState}`]),
       );
     });
 

@@ -8,8 +8,8 @@
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
  * in full, and docs/evidence/long-run.md says what they counted.
  */
-import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 import { assemble } from "./build.ts";
@@ -77,9 +77,9 @@ const GROUPS: Readonly<Record<string, Group>> = {
   crash: { atOnce: 1, needs: SERVERS, strict: true },
   workflows: { atOnce: 1, needs: SERVERS, inOne: true },
   verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  registry: { atOnce: 2, needs: SERVERS, timed: true },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
+  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true, share: 2 },
+  registry: { atOnce: 2, needs: SERVERS, timed: true, share: 2 },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true, share: 2 },
 };
 
 export interface Planned {
@@ -133,10 +133,11 @@ function testFiles(root: string, group: string): string[] {
   return globSync(`test/${group}/**/*.test.ts`, { cwd: root }).toSorted();
 }
 
-/** The files of a group whose turn it is. */
+/** The files of a group whose turn it is. An odd or even seed chooses the server: each file meets both. */
 export function drawn({ group, files }: Planned, seed: number): readonly string[] {
   const { share = 1 } = GROUPS[group] ?? {};
-  return files.filter((_, index) => (index + seed) % share === 0);
+  const first = Math.floor(seed / 2);
+  return files.filter((_, index) => (index + first) % share === 0);
 }
 
 /** The servers that these groups need. A group without a file needs none. */
@@ -174,11 +175,19 @@ export function failuresIn(report: string): string {
   return report.slice(at === -1 ? -FAILURE_CHARS_MAX : at).slice(0, FAILURE_CHARS_MAX);
 }
 
-/** The test files with a failure, by the places that a report names. */
-export function failedFilesIn(report: string): string[] {
+/** The test files with a failure, by the places that a report names: those files, or modules that they share. */
+export function failedFilesIn(report: string, importers: (module: string) => string[]): string[] {
   const failures = report.slice(report.lastIndexOf("\n✖ failing tests:"));
-  const places = failures.matchAll(/^test at (\S+?\.test\.ts):/gm);
-  return [...new Set([...places].map(([, file = ""]) => file))];
+  const places = [...failures.matchAll(/^test at (\S+?\.ts):/gm)].map(([, file = ""]) => file);
+  const files = places.flatMap((file) => (file.endsWith(".test.ts") ? [file] : importers(file)));
+  return [...new Set(files)];
+}
+
+function importersIn(group: string): (module: string) => string[] {
+  return (module) => {
+    const ending = `/${basename(module)}";`;
+    return testFiles(".", group).filter((file) => readFileSync(file, "utf8").includes(ending));
+  };
 }
 
 /**
@@ -187,7 +196,7 @@ export function failedFilesIn(report: string): string[] {
  */
 async function runAgain(runs: readonly GroupRun[]): Promise<GroupRun[]> {
   const failed = runs.filter(({ code, group }) => code !== 0 && GROUPS[group]?.strict !== true);
-  const files = failed.map(({ output }) => failedFilesIn(output));
+  const files = failed.map(({ output, group }) => failedFilesIn(output, importersIn(group)));
   if (files.flat().length > AGAIN_FILES_MAX) return [...runs];
   const passed = new Set<string>();
   for (const [index, { group }] of failed.entries()) {

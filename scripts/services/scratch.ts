@@ -5,6 +5,9 @@ import { Client } from "pg";
 /** Nobody waits longer than this for the last connections to leave a database. */
 const DROP_LIMIT_S = 10;
 
+/** A server that other tests keep busy accepts a connection this late at most. */
+const CONNECT_LIMIT_MS = 30_000;
+
 export type Sql = "postgres" | "mysql";
 
 /** Letters, digits and underscores: these names stand in statements as they are. */
@@ -82,7 +85,7 @@ async function inPostgres<T>(url: string, work: (client: Client) => Promise<T>):
 }
 
 async function inMysql<T>(url: string, work: (connection: Connection) => Promise<T>): Promise<T> {
-  const connection = await createConnection(url);
+  const connection = await createConnection({ uri: url, connectTimeout: CONNECT_LIMIT_MS });
   try {
     return await work(connection);
   } finally {

@@ -17,6 +17,8 @@ export interface GroupRun {
   readonly code: number;
   readonly ms: number;
   readonly output: string;
+  /** The files that failed at first and passed alone. */
+  readonly again?: readonly string[];
 }
 
 /** The totals that Node's test runner prints at the end of a report. */
@@ -41,10 +43,12 @@ export function readReport(output: string): Report {
 
 export function evidenceOf(runs: readonly GroupRun[], facts: readonly string[]): string {
   const reports = runs.map((run) => ({ ...run, ...readReport(run.output) }));
-  const rows = reports.map(({ group, code, ms, totals }) => {
+  const rows = reports.map(({ group, code, ms, totals, again = [] }) => {
     const count = (name: string): number => totals.get(name) ?? 0;
     const cells = [group, count("pass"), count("fail"), count("skipped"), Math.round(ms / 1_000)];
-    return `| ${[...cells, code === 0 ? "passed" : "**failed**"].join(" | ")} |`;
+    const later =
+      again.length > 0 ? `passed; ${again.join(", ")} the second time, alone` : "passed";
+    return `| ${[...cells, code === 0 ? later : "**failed**"].join(" | ")} |`;
   });
   const details = reports
     .filter(({ diagnostics }) => diagnostics.length > 0)

@@ -77,7 +77,14 @@ const GROUPS: Readonly<Record<string, Group>> = {
   crash: { atOnce: 1, needs: SERVERS, strict: true },
   workflows: { atOnce: 1, needs: SERVERS, inOne: true },
   verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true, share: 2 },
+  "workflow-races": {
+    atOnce: 2,
+    needs: SERVERS,
+    killsServers: true,
+    alone: true,
+    strict: true,
+    share: 2,
+  },
   registry: { atOnce: 2, needs: SERVERS, timed: true, share: 2 },
   locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true, share: 2 },
 };
@@ -198,15 +205,18 @@ async function runAgain(runs: readonly GroupRun[]): Promise<GroupRun[]> {
   const failed = runs.filter(({ code, group }) => code !== 0 && GROUPS[group]?.strict !== true);
   const files = failed.map(({ output, group }) => failedFilesIn(output, importersIn(group)));
   if (files.flat().length > AGAIN_FILES_MAX) return [...runs];
-  const passed = new Set<string>();
+  const passed = new Map<string, string[]>();
   for (const [index, { group }] of failed.entries()) {
     const own = files[index] ?? [];
     if (own.length === 0) continue;
     console.log(`\n${group}: once more, alone: ${own.join(", ")}`);
     const again = await runNode(["--test", "--test-concurrency=1", ...own], { output: "show" });
-    if (again.code === 0) passed.add(group);
+    if (again.code === 0) passed.set(group, own);
   }
-  return runs.map((run) => (passed.has(run.group) ? { ...run, code: 0 } : run));
+  return runs.map((run) => {
+    const again = passed.get(run.group);
+    return again === undefined ? run : { ...run, code: 0, again };
+  });
 }
 
 /**
@@ -318,16 +328,14 @@ async function main(): Promise<void> {
   const isAlone = all.length === 1 && !isLong;
   const firstRuns = await runAll(all, { alone: isAlone, ready, checked });
   const supply = await ready;
-  const runs = isLong ? firstRuns : await runAgain(firstRuns);
+  const runs = await runAgain(firstRuns);
   await supply?.[Symbol.asyncDispose]();
   removeMemory();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
   if (isLong) writeEvidence(runs);
-  const late = firstRuns.filter(({ code, group }) => {
-    return code !== 0 && runs.some((run) => run.group === group && run.code === 0);
-  });
-  for (const { group, output } of late) {
+  for (const { group, output, again } of runs) {
+    if (again === undefined) continue;
     console.error(`\n${group} passed the second time only:${failuresIn(output)}`);
   }
   const failed = runs.filter(({ code }) => code !== 0);

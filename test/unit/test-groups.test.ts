@@ -70,6 +70,9 @@ test("the page of a long run has the totals of each group and what its tests rep
   const page = evidenceOf([{ group: "model", code: 1, ms: 1_600, output }], ["seed 7"]);
   assert.match(page, /^- seed 7$/m);
   assert.match(page, /^\| model \| 1 \| 1 \| 0 \| 2 \| \*\*failed\*\* \|$/m);
+  const again = ["test/model/a.test.ts"];
+  const later = evidenceOf([{ group: "model", code: 0, ms: 1_600, output, again }], []);
+  assert.match(later, /\| passed; test\/model\/a\.test\.ts the second time, alone \|$/m);
   assert.match(page, /## model\n\n```\nseed 7, 300 runs\n```/);
 });
 

@@ -266,7 +266,8 @@ export class WorkerSession {
     await this.#pollCycle.idleWithin(timeoutMs, hurry);
     this.#pollCycle.abortAll(reason);
     await this.#pollCycle.restWithin(LAST_WAIT_MS);
-    this.#limitAt = Math.max(this.#limitAt, runtime.monotonic() + DATABASE_MS_MIN);
+    const leastAt = runtime.monotonic() + DATABASE_MS_MIN;
+    this.#limitAt = hurry.aborted ? leastAt : Math.max(this.#limitAt, leastAt);
     const { pollCycle, ...others } = this.#loops;
     await this.#withDatabase(async () => {
       await Promise.all(pollCycle.map((loop) => loop.stop()));

@@ -142,18 +142,27 @@ export class Worker implements AsyncDisposable {
 
   /**
    * Stops claiming, waits for running jobs, then aborts and releases them; the attempt does not count. Resolves when
-   * everything is settled. A timeout of 0 aborts at once, even if the worker is already stopping.
+   * everything is settled. If the worker is already stopping, the shorter timeout counts.
    */
   async stop(options: { readonly timeout?: Duration } = {}): Promise<void> {
     checkKnown(options, STOP_OPTIONS);
     const timeoutMs = toMs("timeout", options.timeout ?? this.#parts.settings.shutdownMs);
-    if (timeoutMs === 0) this.#hurry.abort();
-    this.#stopped ??= this.#shutDown(timeoutMs);
-    await this.#stopped;
+    await this.#stopWithin(timeoutMs);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
+  }
+
+  #stopWithin(timeoutMs: number): Promise<void> {
+    if (timeoutMs === 0) this.#hurry.abort();
+    else if (this.#stopped !== null) this.#hurryAfter(timeoutMs);
+    this.#stopped ??= this.#shutDown(timeoutMs);
+    return this.#stopped;
+  }
+
+  #hurryAfter(timeoutMs: number): void {
+    this.#parts.runtime.timer(timeoutMs, () => this.#hurry.abort(), "background");
   }
 
   async #shutDown(timeoutMs: number): Promise<void> {
@@ -170,12 +179,8 @@ export class Worker implements AsyncDisposable {
 
   /** An operator wants the worker to end. Draining is stopping without a timeout. */
   private applyDesiredState(desiredState: "drain" | "stop"): void {
-    const { runtime, settings } = this.#parts;
-    const { shutdownMs } = settings;
-    this.#stopped ??= this.#shutDown(
-      desiredState === "drain" ? Number.MAX_SAFE_INTEGER : shutdownMs,
-    );
-    if (desiredState === "stop") runtime.timer(shutdownMs, () => this.#hurry.abort(), "background");
+    if (desiredState === "stop") void this.#stopWithin(this.#parts.settings.shutdownMs);
+    else this.#stopped ??= this.#shutDown(Number.MAX_SAFE_INTEGER);
   }
 
   private onEvicted(): void {

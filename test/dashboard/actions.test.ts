@@ -1,11 +1,12 @@
 /** What operators do on the page happens in the database, with who and why; viewers have no buttons. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { sql } from "../../src/database/sql.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, Desk } from "./browser.ts";
-import { ERROR_KIND } from "./shop.ts";
+import { ERROR_KIND, jobInDoubt, orders } from "./shop.ts";
 
 const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
@@ -122,6 +123,47 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("a bulk action that another process carries out is stopped, and resumed to its end", async () => {
+      const { bulk, store } = desk.holdfast;
+      const filter = { status: "pending", queue: "mail" } as const;
+      const { id } = await bulk.start({ action: "priority", filter, priority: 3 });
+      await bulk.run(id);
+      const { engine } = store.db;
+      await engine.transaction((tx) =>
+        tx.run(sql`
+          update holdfast.bulk_action
+             set status = 'running', carrier = 'elsewhere', ended_at = null, changed_at = ${engine.now()}
+           where id = ${id}`),
+      );
+      const page = await desk.page(`bulk/${id}`);
+      await page.getByRole("button", { name: "Stop…" }).click();
+      await page.getByLabel("Why").fill("wrong queue");
+      await page.getByRole("button", { name: "Stop it" }).click();
+      await until("it is stopped", async () => (await bulk.get(id)).status === "stopped");
+      assert.equal((await lineAbout(`bulk ${id}`)).reason, "wrong queue");
+      await page.getByRole("button", { name: "Resume", exact: true }).click();
+      await until("it is done", async () => (await bulk.get(id)).status === "done");
+      await desk.closePages();
+    });
+
+    test("a scheduled job is made due, and moved to another queue", async () => {
+      const { scheduled } = desk.shop.ids;
+      const page = await desk.page(`jobs/${scheduled}`);
+      await page.getByRole("button", { name: /^Run now/ }).click();
+      await until("it is due", async () => (await statusOf(scheduled)) === "pending");
+      assert.equal((await lineAbout(`job ${scheduled}`)).action, "job.run-now");
+      await page.goto(`${desk.url}jobs?key=cart-9033-reminder`);
+      await page.getByRole("checkbox", { name: /^Select (?!all)/ }).check();
+      await page.getByRole("button", { name: "Move…" }).click();
+      await page.getByLabel("To queue").fill("letters");
+      await page.getByRole("button", { name: /^Move mail.send/ }).click();
+      await until(
+        "it is moved",
+        async () => (await desk.holdfast.jobs.get(scheduled))?.queue === "letters",
+      );
+      await desk.closePages();
+    });
+
     test("a job is enqueued by the form", async () => {
       const page = await desk.page("enqueue?task=mail.send&as=json");
       await page.getByLabel(/^Payload/).fill('{ "to": "radia@example.com" }');
@@ -144,6 +186,22 @@ for (const engine of ENGINES) {
       const [charged] = await desk.holdfast.jobs.steps(id);
       assert.deepEqual([charged?.status, charged?.result], ["done", { receipt: 7 }]);
       assert.equal((await lineAbout(`job ${id}`)).reason, "asked the bank");
+      await desk.holdfast.jobs.cancel(id);
+      await desk.closePages();
+    });
+
+    test("an effect in doubt: an operator says that it did not happen, and the job does it", async () => {
+      const id = await jobInDoubt(desk.holdfast);
+      const page = await desk.page(`jobs/${id}`);
+      await page.getByRole("button", { name: "It did not…" }).click();
+      await page.getByLabel("Why").fill("no such charge");
+      await page.getByRole("button", { name: "It did not: do it" }).click();
+      await until("it waits for a worker", async () => (await statusOf(id)) === "pending");
+      assert.deepEqual(
+        (await desk.holdfast.jobs.steps(id)).filter(({ status }) => status !== "begun"),
+        [],
+      );
+      assert.equal((await lineAbout(`job ${id}`)).reason, "no such charge");
       await desk.holdfast.jobs.cancel(id);
       await desk.closePages();
     });
@@ -177,7 +235,7 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
-    test("a kind of error is resolved in a build, and opened again", async () => {
+    test("a kind of error is resolved in a build, opened again, and muted", async () => {
       const page = await desk.page("errors");
       await page.getByRole("button", { name: "Resolve…" }).click();
       await page.getByLabel("Resolved in build").fill("9c41d07");
@@ -192,6 +250,13 @@ for (const engine of ENGINES) {
         "it is open",
         async () => (await desk.holdfast.store.errorKinds.find(ERROR_KIND))?.state === "open",
       );
+      await page.goto(`${desk.url}errors`);
+      await page.getByRole("button", { name: "Mute…" }).click();
+      await page.getByLabel("Why").fill("the carrier knows");
+      await page.getByRole("button", { name: "Mute it" }).click();
+      await page.getByText("No error is open.").waitFor();
+      const muted = await desk.holdfast.store.errorKinds.find(ERROR_KIND);
+      assert.equal(muted?.state, "muted");
       await desk.closePages();
     });
 
@@ -257,6 +322,19 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
+    test("a queue is paused from the list of queues", async () => {
+      const page = await desk.page("queues");
+      const row = page.getByRole("row", { name: /^billing/ }).first();
+      await row.getByRole("button", { name: "Pause…" }).click();
+      await page.getByLabel("Why").fill("the bank is down");
+      await page.getByRole("button", { name: /^Pause billing/ }).click();
+      await row.getByRole("button", { name: "Resume…" }).waitFor();
+      const { paused } = await desk.holdfast.queues.get("billing");
+      assert.equal(paused?.reason, "the bank is down");
+      await desk.holdfast.queues.resume("billing");
+      await desk.closePages();
+    });
+
     test("a schedule is paused at once, and the undo takes it back", async () => {
       const page = await desk.page("schedules");
       await page
@@ -275,7 +353,7 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
-    test("a schedule is created, changed and deleted by forms", async () => {
+    test("a schedule is created, run, changed and deleted by forms", async () => {
       const page = await desk.page("schedules");
       await page.getByRole("button", { name: "New schedule…" }).click();
       await page.getByLabel(/^Name/).fill("hourly-merge");
@@ -284,6 +362,10 @@ for (const engine of ENGINES) {
       await page.getByLabel("Payload (JSON)").fill('{ "month": "2026-12" }');
       await page.getByRole("button", { name: "Create it" }).click();
       await page.getByRole("link", { name: "hourly-merge" }).click();
+      await page.getByRole("button", { name: /^Run now/ }).click();
+      await page.getByRole("link", { name: "Open it" }).waitFor();
+      const [run] = await desk.holdfast.schedules.runs("hourly-merge");
+      assert.equal(run?.manual, true);
       await page.getByRole("button", { name: "Change…" }).click();
       await page.getByLabel("Cron", { exact: true }).first().fill("15 * * * *");
       await page.getByLabel("Why").fill("off the full hour");
@@ -319,8 +401,17 @@ for (const engine of ENGINES) {
       desk.complaints.length = 0; // 404, as above.
     });
 
-    test("an item is moved by a button that is a legal move", async () => {
-      const page = await desk.page(`items/${desk.shop.ids.item}`);
+    test("the data of an item is changed, and it is moved by a button that is a legal move", async () => {
+      const { item } = desk.shop.ids;
+      const page = await desk.page(`items/${item}`);
+      await page.getByRole("button", { name: "Change…" }).click();
+      await page.getByLabel("Changes (JSON)").fill('{ "cents": 2499 }');
+      await page.getByLabel("Why").fill("express");
+      await page.getByRole("button", { name: "Change it" }).click();
+      await until("it is changed", async () => {
+        const { data } = await desk.holdfast.workflows.item(orders, item);
+        return (data as { cents?: number }).cents === 2_499;
+      });
       await page.getByText("refused as it is: a manager must approve it").waitFor();
       await page.getByRole("button", { name: "ship → shipped…" }).click();
       await page.getByRole("button", { name: "ship → shipped", exact: true }).click();
@@ -387,6 +478,20 @@ for (const engine of ENGINES) {
           async () => (await desk.holdfast.workers.list({}))[0]?.desiredState === state,
         );
       }
+      await desk.closePages();
+    });
+
+    test("a worker is drained: it ends what it has begun, and claims nothing more", async () => {
+      const { worker } = desk.shop;
+      const page = await desk.page(`workers/${worker.id}`);
+      await page.getByRole("button", { name: "Drain…" }).click();
+      await page.getByLabel("Why").fill("new machine");
+      await page.getByRole("button", { name: /^Drain shop-worker/ }).click();
+      await until(
+        "it is to drain",
+        async () => (await desk.holdfast.workers.list({}))[0]?.desiredState === "drain",
+      );
+      assert.equal((await lineAbout(`worker ${worker.id}`)).reason, "new machine");
       await desk.closePages();
       desk.assertNoComplaints();
     });

@@ -103,7 +103,7 @@ export const orders = defineWorkflow({
 export const shopTasks = [ship, slowRetry, mail, report, merge, cool];
 
 /** A job whose worker ended between the intent of an effect and its answer: an operator must say what became of it. */
-async function jobInDoubt(holdfast: Holdfast): Promise<string> {
+export async function jobInDoubt(holdfast: Holdfast): Promise<string> {
   const { id } = await holdfast.enqueue("outside.pay", {}, { queue: "outside" });
   const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["outside"] });
   const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };

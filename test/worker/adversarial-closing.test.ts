@@ -64,6 +64,24 @@ suite("a worker that is stopped twice", () => {
     await Promise.all(both);
   });
 
+  test("first to drain and then with a timeout, waits that long and no longer", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast, clock } = kit;
+    const { task, reasons } = endless();
+    const worker = await holdfast.startWorker({ tasks: [task] });
+    await holdfast.enqueue(task, null);
+    await clock.advance("1s");
+    await holdfast.workers.drain({ id: worker.id });
+    await clock.advance("1h");
+    assert.deepEqual([worker.status().state, reasons], ["stopping", []]);
+    const stopped = worker.stop({ timeout: "5s" });
+    await clock.advance("4s");
+    assert.deepEqual(reasons, []);
+    await clock.advance("2s");
+    assert.deepEqual([worker.status().state, reasons], ["stopped", ["SHUTTING_DOWN"]]);
+    await stopped;
+  });
+
   test("without patience both times still hands back what does not hear the signal", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;

@@ -86,31 +86,38 @@ async function restartBy(command: string): Promise<void> {
   await promisify(exec)(command, { timeout: RESTART_MS_MAX });
 }
 
-interface KitOptions extends Pick<VerifyOptions, "restart" | "onStart"> {
+interface KitOptions extends Pick<VerifyOptions, "restart" | "onStart" | "beside"> {
   readonly url: string | undefined;
   readonly seed: number | undefined;
   readonly preset: Preset;
   /** Describes the progress in one line. */
   readonly line: (progress: Progress) => string;
+  /** Shows the report, while the database is still there; the signal says that the user has seen enough. */
+  readonly onReport?: (report: Report, signal: AbortSignal) => Promise<void>;
 }
 
 /** Runs the kit to its end or a signal, and shows the progress. Null: the output was closed. */
 export async function runKit(
   terminal: Terminal,
-  { url, line, ...options }: KitOptions,
+  { url, line, onReport, ...options }: KitOptions,
 ): Promise<Report | null> {
   const drawn = options.seed ?? Math.floor(systemRuntime.random() * SEED_MAX);
   const seed = checkWhole("--seed", drawn, { least: 0, most: SEED_MAX });
   using ending = abortOnSignal();
   const { verify } = await import("./verify.ts");
   using progress = showProgress(terminal, line);
+  const signal = AbortSignal.any([ending.signal, terminal.gone]);
   try {
     return await verify({
       ...options,
       ...(url === undefined ? {} : { url }),
       seed,
-      signal: AbortSignal.any([ending.signal, terminal.gone]),
+      signal,
       onProgress: (how) => progress.show(how),
+      onReport: async (report) => {
+        progress[Symbol.dispose]();
+        await onReport?.(report, signal);
+      },
     });
   } catch (error) {
     if (terminal.gone.aborted) return null;
@@ -125,8 +132,10 @@ function showProgress(
 ): Disposable & { show(progress: Progress): void } {
   let nextMs = LINE_EVERY_MS;
   let lines = 0;
+  let isShown = false;
   return {
     show(progress) {
+      isShown = true;
       if (terminal.live) terminal.write(BACK_AND_CLEAR + line(progress));
       if (terminal.json || terminal.live || progress.elapsedMs < nextMs) return;
       nextMs = progress.elapsedMs + LINE_EVERY_MS;
@@ -134,8 +143,10 @@ function showProgress(
       terminal.print(line(progress));
     },
     [Symbol.dispose]() {
-      if (terminal.live) terminal.write(BACK_AND_CLEAR);
+      if (terminal.live && isShown) terminal.write(BACK_AND_CLEAR);
       else if (lines > 0) terminal.print("");
+      isShown = false;
+      lines = 0;
     },
   };
 }

@@ -5,12 +5,14 @@
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
 import { wholeNumber } from "../terminal/arguments.ts";
 import { count, counted } from "../terminal/format.ts";
 import type { CommandKit } from "../terminal/kit.ts";
 import type { Cell } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { factTable, runKit, seconds } from "./command.ts";
+import type { DemoDashboard } from "./demo-dashboard.ts";
 import type { Plan } from "./plan.ts";
 import type { Progress, Report } from "./verify.ts";
 
@@ -24,6 +26,9 @@ interface Options {
 const BAR_WIDTH = 24;
 
 const PROBLEMS_SHOWN = 5;
+
+/** A demo that nobody ends is over after this long. */
+const STAY_MS_MAX = 3_600_000;
 
 class ProofFailedError extends HoldfastError {
   constructor({ problems, seed }: { problems: readonly string[]; seed: number }) {
@@ -51,27 +56,40 @@ async function run(terminal: Terminal, options: Options): Promise<void> {
   const orders = checkWhole("--orders", options.orders, { least: 20, most: 100_000 });
   const workers = checkWhole("--workers", options.workers, { least: 2, most: 16 });
   const { demoPreset } = await import("./plan.ts");
-  const report = await runKit(terminal, {
+  const { openDashboard } = await import("./demo-dashboard.ts");
+  let dashboard: DemoDashboard | null = null;
+  await runKit(terminal, {
     url: options.url,
     seed: options.seed,
     preset: demoPreset({ orders, workers }),
-    onStart: ({ database, plan }) => showPlan(terminal, database, plan),
+    beside: async (holdfast) => (dashboard = await openDashboard(holdfast)),
+    onStart: ({ database, plan }) => showPlan(terminal, { database, plan, url: dashboard?.url }),
     line: (progress) => (terminal.live ? barOf(terminal, progress) : lineOf(progress)),
+    onReport: async (report, signal) => {
+      showProof(terminal, report);
+      if (terminal.live) await stay(terminal, signal);
+    },
   });
-  if (report !== null) showProof(terminal, report);
+}
+
+/** Whoever watches the dashboard looks around after the proof. */
+async function stay(terminal: Terminal, signal: AbortSignal): Promise<void> {
+  terminal.print(terminal.colors.dim("The dashboard stays open. Ctrl-C ends the demo."));
+  await sleep(systemRuntime, STAY_MS_MAX, { signal });
 }
 
 function showPlan(
   terminal: Terminal,
-  database: string,
-  { jobs, workers, faults, seed }: Plan,
+  { database, plan, url }: { database: string; plan: Plan; url: string | undefined },
 ): void {
   if (terminal.json) return;
+  const { jobs, workers, faults, seed } = plan;
   const kills = faults.filter(({ kind }) => kind === "kill").length;
   const { bold, dim } = terminal.colors;
   terminal.print(
     `${bold(`${count(jobs)} orders`)} on ${database}, and ${workers} worker processes that charge and book them.`,
     `At random, ${kills}× kill -9 and ${faults.length - kills}× frozen past the lease. ${dim(`(--seed ${seed})`)}`,
+    `Watch it live: ${bold(`${url}/`)}`,
     "",
   );
 }

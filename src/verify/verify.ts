@@ -40,6 +40,10 @@ export interface VerifyOptions {
   readonly restart?: () => Promise<void>;
   readonly onStart?: (start: { readonly database: string; readonly plan: Plan }) => void;
   readonly onProgress?: (progress: Progress) => void;
+  /** Opens something on the database of the run, which is closed at its end. */
+  readonly beside?: (holdfast: Holdfast) => Promise<AsyncDisposable>;
+  /** The run is over. Its database is there until this resolves. */
+  readonly onReport?: (report: Report) => Promise<void>;
   readonly signal?: AbortSignal;
 }
 
@@ -136,8 +140,10 @@ class Run {
 
   async run(): Promise<Report> {
     const { url, faults, label } = this.#database;
-    this.#options.onStart?.({ database: label, plan: this.#plan });
+    const { onStart, beside, onReport } = this.#options;
     await using holdfast = await openHoldfast(url);
+    await using _beside = await beside?.(holdfast);
+    onStart?.({ database: label, plan: this.#plan });
     await this.#database.watch(watchedTables(this.#database.prefix));
     const from = await this.#prepare(holdfast);
     await using bank = await Bank.open();
@@ -162,7 +168,9 @@ class Run {
       const schedule = from === null ? null : await this.#endTicks(holdfast, from);
       const drained = await this.#drain(processes, nemesis);
       await processes.stop();
-      return await this.#judge({ bank, nemesis, drained, schedule });
+      const report = await this.#judge({ bank, nemesis, drained, schedule });
+      await onReport?.(report);
+      return report;
     } finally {
       ending.abort();
       // A server that is being restarted is back before we return.

@@ -1,0 +1,35 @@
+/** The dashboard of the demo, on its database and in its process: the kills are seen there as they happen. */
+import { Alerts } from "../alerts/alerts.ts";
+import type { Holdfast } from "../app/holdfast.ts";
+import { type Server, startServer } from "../app/server.ts";
+import { Doctor } from "../doctor/doctor.ts";
+import { type Monitor, startMonitor } from "../monitoring/monitor.ts";
+
+/** The demo is over in seconds, so it is observed more often than a service. */
+const INTERVAL = "1s";
+
+export interface DemoDashboard extends AsyncDisposable {
+  readonly url: string;
+}
+
+export async function openDashboard(holdfast: Holdfast): Promise<DemoDashboard> {
+  let monitor: Monitor | null = null;
+  const server = await startServer({
+    holdfast,
+    port: 0,
+    monitor: { latest: () => monitor?.latest() ?? null },
+  });
+  const alerts = new Alerts({ holdfast });
+  const doctor = new Doctor(holdfast);
+  monitor = await startMonitor(holdfast, {
+    interval: INTERVAL,
+    examine: () => doctor.quick(),
+    onObservation: (observation) => alerts.observe(observation),
+  });
+  return { url: server.url, [Symbol.asyncDispose]: () => close(server, monitor, alerts) };
+}
+
+async function close(server: Server, monitor: Monitor, alerts: Alerts): Promise<void> {
+  await Promise.all([server.close(), monitor.stop()]);
+  await alerts.stop();
+}

@@ -36,7 +36,7 @@ suite("holdfast demo", () => {
       await using desk = new Desk();
       const demo = desk.start(["demo"], inDesk(desk));
       await demo.says(/[1-9]\d* of 1,000 orders done/);
-      const [, url] = /Watch it live: (http:\S+)/.exec(demo.output()) ?? [];
+      const [, url] = /Watch it live: (http:\S+)/.exec(demo.said) ?? [];
       const answer = await fetch(`${url}api/v1/workers`);
       const { workers } = (await answer.json()) as { workers: { type: string }[] };
       assert.ok(workers.length > 0, "the dashboard shows the workers of the demo");

@@ -270,10 +270,15 @@ export const limits: Group = (open) => {
       const { store } = await open();
       await limit(store, { kind: "lanes", concurrency: 1 });
       await fill(store, { b: 3, d: 3, f: 3 });
-      while ((await claim(store, 3)).length > 0);
+      // A turn that meets a lane without a gate behind full ones leaves it to the next turn, and each process has turns.
+      const turns = async (places: number): Promise<ClaimedJob[]> => {
+        const claimed: ClaimedJob[] = [];
+        for (let turn = 0; turn < 24; turn += 1) claimed.push(...(await claim(store, places)));
+        return claimed;
+      };
+      assert.equal((await turns(3)).length, 3);
       await fill(store, { a: 1, c: 1, e: 1, g: 1 });
-      const claimed: ClaimedJob[] = [];
-      for (let turn = 0; turn < 8; turn += 1) claimed.push(...(await claim(store, 1)));
+      const claimed = await turns(1);
       assert.deepEqual(await laneCounts(store, claimed), { a: 1, c: 1, e: 1, g: 1 });
     });
 

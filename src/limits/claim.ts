@@ -77,19 +77,20 @@ async function open(
            and kind in ('queue', 'task')
          order by kind, name
            ${engine.lockRows()}`,
-    sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
-    sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
-          from holdfast.queue_rule ${engine.byPrimaryKey()}
-         where queue = ${queue}
-           and kind in ('queue', 'lanes', 'task')`,
-    // One row is enough: of lanes with a rate, the one with the smallest burst.
-    sql`select rate_burst
-          from holdfast.queue_rule ${engine.byPrimaryKey()}
-         where queue = ${queue}
-           and kind = 'lane'
-         order by case when rate_burst is null then 1 else 0 end, rate_burst
-         limit 1`,
-    sql`select ${engine.now()} as now`,
+    // The queue with its rules. Of the lanes' own rules, the smallest burst is enough.
+    sql`select q.paused_at, ${engine.now()} as now, r.kind, r.name, r.concurrency, r.rate_count, r.rate_ms, r.rate_burst, r.weight,
+               exists (select 1
+                         from holdfast.queue_rule
+                        where queue = ${queue}
+                          and kind = 'lane') as lane_rules,
+               (select min(rate_burst)
+                  from holdfast.queue_rule
+                 where queue = ${queue}
+                   and kind = 'lane') as lane_burst
+          from holdfast.queue q
+          left join holdfast.queue_rule r on r.queue = q.name and r.kind in ('queue', 'lanes', 'task')
+         where q.name = ${queue}
+           and q.governed = 1`,
     runningByTask(queue),
     ...next.steps,
     // Most lanes have a gate, if lanes are limited at all: it is looked at here and locked later.
@@ -98,27 +99,27 @@ async function open(
           left join holdfast.gate g ${engine.byPrimaryKey()} on g.queue = ${queue} and g.kind = 'lane' and g.name = l.lane
          order by l.lane`,
   ]);
-  const [rows = [], settings = [], rules = [], ofLanes = [], clock = [], running = []] = answers;
+  const [rows = [], settings = [], running = []] = answers;
   const lanes = answers.at(-1) ?? [];
   const [setting] = settings;
   if (setting === undefined) return null;
   if (setting["paused_at"] !== null) return "paused";
-  const nowMs = Number(clock[0]?.["now"]);
+  const nowMs = Number(setting["now"]);
   const nextLanes = lanes.map((row) => String(row["lane"]));
   const seen = lanes.filter((row) => row["name"] !== null) as unknown as SeenGate[];
   const looked = { lanes: new Set(nextLanes), gates: seen };
   const gates = new Gates(engine, tx, { queue, nowMs, looked });
-  const known = rules.map((row) => ruleOf(row as unknown as RuleRow));
+  const rules = settings.filter((row) => row["kind"] !== null) as unknown as RuleRow[];
+  const known = rules.map(ruleOf);
   gates.open(known, rows as unknown as GateRow[], running as unknown as RunningRow[]);
-  const [lane] = ofLanes;
-  const ofLane = lane?.["rate_burst"] ?? null;
+  const ofLane = setting["lane_burst"] ?? null;
   const bursts = known.flatMap(({ rate }) => rate?.burst ?? []);
   const smallest = Math.min(...bursts, ofLane === null ? Number.POSITIVE_INFINITY : Number(ofLane));
   return {
     gates,
     nowMs,
     isPaced: smallest < AHEAD_BURST,
-    hasLaneRules: lane !== undefined,
+    hasLaneRules: Boolean(setting["lane_rules"]),
     nextLanes,
   };
 }

@@ -1,5 +1,5 @@
 /** Which pending jobs a claim takes on MySQL and MariaDB, and how it puts them under leases. */
-import type { Transaction } from "../database/engine.ts";
+import type { MysqlEngine } from "../database/mysql/engine.ts";
 import { fill, inGroups, jsonList, list, nothing, RawSql } from "../database/mysql/literals.ts";
 import { allRows, type Answer } from "../database/mysql/session.ts";
 import type { Exchange } from "../database/mysql/sessions.ts";
@@ -179,9 +179,11 @@ export async function claim(
 }
 
 /** Claims from the lanes of a queue with rules. */
-export function laneClaims(exchange: Exchange, tx: Transaction): LaneClaims<LockedRow> {
+export function laneClaims(engine: MysqlEngine, exchange: Exchange): LaneClaims<LockedRow> {
   return {
-    tx,
+    tx: engine.transactionOn(exchange),
+    // In one packet with the commit.
+    runLast: async (queries) => void exchange.add(...queries.map((query) => engine.textOf(query))),
     lock: async ({ queue, tasks, lanes, nowMs }) => {
       const looks = lanes.map(({ lane, limit }) =>
         fill(statements.lockLane, queue, lane, nowMs, ofTasks(tasks), limit),

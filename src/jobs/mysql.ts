@@ -73,7 +73,7 @@ export class MysqlStatements implements JobStatements {
       governed.push(...cycle.governed);
       return cycle.claimed;
     };
-    const claims = laneClaims(exchange, this.#engine.transactionOn(exchange));
+    const claims = laneClaims(this.#engine, exchange);
     return { settled, claimed: await claimBoth(wanted.limit, claims, turn, plain), governed };
   }
 

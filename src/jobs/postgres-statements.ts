@@ -117,6 +117,9 @@ const CLAIMED = `
     from taken t
     join holdfast.job j on j.id = t.id`;
 
+/** The lane comes last: it may contain the character between fields. */
+const CLAIMED_WITH_LANE = CLAIMED.replace("j.payload", "j.payload, t.lane");
+
 /** The settled jobs; an empty text if all were settled and the caller knows their columns. */
 const settled = (known: string): string => `
   case when ${known} and (select count(*) - count(cancel_requested_at) = cardinality($1::uuid[]) from ours)
@@ -132,6 +135,8 @@ select ${settled("$11::boolean")} as settled,
        (select now from clock) + $9::bigint as locked_until,
        (select string_agg(name, E'\\x1e') from governed) as governed`;
 
+const TAKEN = "id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at";
+
 /** In the order of the primary key: it reads only the rows it takes, and those of other tasks. */
 const TAKE_FROM_ONE = `
   delete from holdfast.ready
@@ -144,7 +149,7 @@ const TAKE_FROM_ONE = `
                            order by place, id
                            limit (select case when exists (select from governed) then 0 else $8::int end)
                              for update skip locked))
-  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
+  returning ${TAKEN}`;
 
 /** One index range per queue, then the first of all: ordering across queues in one scan would sort the backlog. */
 const TAKE_FROM_SEVERAL = `
@@ -155,7 +160,28 @@ const TAKE_FROM_SEVERAL = `
                            where not exists (select from governed g where g.name = q.name)
                            order by p.place, p.id
                            limit $8))
-  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
+  returning ${TAKEN}`;
+
+const FIRST_OF_LANES = `
+  from unnest($1::text[], $2::int[]) a (name, places)
+ cross join lateral (select ctid, id, task, lane
+                       from holdfast.ready
+                      where queue = $3
+                        and lane = a.name
+                        and ($4::text[] is null or task = any($4::text[]))
+                        and (start_by is null or start_by > $5::bigint)
+                      order by place, id
+                      limit a.places
+                        for update skip locked) r`;
+
+/** In the lease, the lane is named as the job was enqueued in it. */
+const leaseOfLane = (worker: string, now: string, leaseMs: string, claimId: string): string => `
+  insert into holdfast.lease
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
+          locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+  select id, queue, task, rank, job_key, epoch + 1, attempts + 1, crashes, max_attempts, split_part(lane, E'\\x1f', 1),
+         ${worker}, ${now}::bigint + ${leaseMs}::bigint, ${now}::bigint, ${now}::bigint, ${claimId}::bigint
+    from taken`;
 
 const CLOCK = `clock as materialized (select ${clock("$5")} as now)`;
 
@@ -279,33 +305,30 @@ select k.task, k.job_key, k.job_id, k.keep_ms
   /** The first jobs of each lane: it looks up one lane after the other. */
   lockLanes: `
 select r.id, r.task, r.lane
-  from unnest($1::text[], $2::int[]) a (name, places)
- cross join lateral (select id, task, lane
-                       from holdfast.ready
-                      where queue = $3
-                        and lane = a.name
-                        and ($4::text[] is null or task = any($4::text[]))
-                        and (start_by is null or start_by > $5::bigint)
-                      order by place, id
-                      limit a.places
-                        for update skip locked) r`,
+${FIRST_OF_LANES}`,
 
-  /** Jobs that `lockLanes` has locked. In the lease, the lane is named as the job was enqueued in it. */
+  /** Jobs that `lockLanes` has locked. */
   leaseLocked: `
 with taken as (
   delete from holdfast.ready
    where id = any($1::uuid[])
-  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at
+  returning ${TAKEN}, lane
 ),
-leased as (
-  insert into holdfast.lease
-         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-          locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
-  select id, queue, task, rank, job_key, epoch + 1, attempts + 1, crashes, max_attempts, split_part(lane, E'\\x1f', 1),
-         $2, $3::bigint + $4::bigint, $3::bigint, $3::bigint, $5::bigint
-    from taken
+leased as (${leaseOfLane("$2", "$3", "$4", "$5")}
 )
 ${CLAIMED}`,
+
+  /** Both at once. */
+  takeLanes: `
+with taken as (
+  delete from holdfast.ready
+   where ctid = any(array(select r.ctid
+${FIRST_OF_LANES}))
+  returning ${TAKEN}, lane
+),
+leased as (${leaseOfLane("$6", "$5", "$7", "$8")}
+)
+${CLAIMED_WITH_LANE}`,
 
   settle: `
 with ${CLOCK},

@@ -26,6 +26,7 @@ import {
   type GovernedTurn,
   type JobStatements,
   type LaneClaims,
+  type LanesWanted,
   type LockedJob,
   type NewJob,
   type Settled,
@@ -93,7 +94,7 @@ export class PostgresStatements implements JobStatements {
     if (plain.length === settlements.length && workers.size === 1 && isPlain) {
       return this.#cycle((sending) => sessions.write(sending), plain, wanted);
     }
-    return sessions.transaction(async (send) => {
+    return sessions.transaction(async (send, _client, last) => {
       const settled: Settled[] = [];
       const claimed: ClaimedJob[] = [];
       const governed: string[] = [];
@@ -113,7 +114,9 @@ export class PostgresStatements implements JobStatements {
             governed.push(...cycle.governed);
             return cycle.claimed;
           };
-          claimed.push(...(await claimBoth(claims.limit, this.#laneClaims(send), turn, others)));
+          claimed.push(
+            ...(await claimBoth(claims.limit, this.#laneClaims(send, last), turn, others)),
+          );
         }
         const cycle = await first;
         settled.push(...cycle.settled);
@@ -124,15 +127,26 @@ export class PostgresStatements implements JobStatements {
     });
   }
 
-  #laneClaims(send: Send): LaneClaims<LockedJob> {
+  #laneClaims(send: Send, last: (sending: Sending) => void): LaneClaims<LockedJob> {
+    const engine = this.#engine;
     return {
-      tx: this.#engine.transactionOn(send),
-      lock: async ({ queue, tasks, lanes, nowMs }) => {
-        const names = lanes.map(({ lane }) => lane);
-        const limits = list(lanes.map(({ limit }) => limit));
-        const values = [names, limits, queue, tasks, nowMs];
-        const { rows } = await send({ ...this.#hot("lockLanes"), values });
+      tx: engine.transactionOn(send),
+      runLast: async (queries) => queries.forEach((query) => last(engine.compile(query))),
+      lock: async (wanted) => {
+        const { rows } = await send({ ...this.#hot("lockLanes"), values: laneValues(wanted) });
         return (rows as [string, string, string][]).map(([id, task, lane]) => ({ id, task, lane }));
+      },
+      take: async (wanted, { worker, leaseMs, claimId }) => {
+        const values = [...laneValues(wanted), worker, leaseMs, claimId];
+        const { rows } = await send({ ...this.#hot("takeLanes"), values });
+        const [taken] = rows[0] as [string | null];
+        const until = wanted.nowMs + leaseMs;
+        const jobs = rowsOf(taken).map((row) => {
+          const claimed = readClaimed(row, worker, until);
+          const lane = row.split(FIELD).slice(CLAIMED_FIELDS).join(FIELD);
+          return { claimed, locked: { id: claimed.id, task: claimed.task, lane } };
+        });
+        return jobs.toSorted((a, b) => inClaimOrder(a.claimed, b.claimed));
       },
       lease: async (jobs, { worker, leaseMs, claimId }, nowMs) => {
         const ids = jobs.map(({ id }) => id);
@@ -327,6 +341,11 @@ function list(values: readonly (string | number)[]): string {
   return `{${values.join(",")}}`;
 }
 
+function laneValues({ queue, tasks, lanes, nowMs }: LanesWanted): unknown[] {
+  const names = lanes.map(({ lane }) => lane);
+  return [names, list(lanes.map(({ limit }) => limit)), queue, tasks, nowMs];
+}
+
 function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
   return [list(fences.map(({ id }) => id)), worker, list(fences.map(({ epoch }) => epoch))];
 }
@@ -389,6 +408,9 @@ function readSettled(row: string, worker: string): Settled {
     dueAt: null,
   };
 }
+
+/** The lane follows them, if there is one. */
+const CLAIMED_FIELDS = 11;
 
 function readClaimed(row: string, worker: string, lockedUntil: number): ClaimedJob {
   const fields = row.split(FIELD);

@@ -89,6 +89,7 @@ export function sqliteStatements(engine: SqliteEngine): JobStatements {
         };
         const claims: LaneClaims<LockedRow> = {
           tx: engine.transactionInside,
+          runLast: (queries) => engine.transactionInside.runAll(queries),
           lock: async (lanes) => hot().lockLanes(lanes),
           lease: async (jobs, claiming, nowMs) => hot().lease(jobs, claiming, nowMs),
         };

@@ -1,6 +1,7 @@
 /** What the job store takes and returns. Its methods, with what they promise, are in sql-jobs.ts. */
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import type { Transaction } from "../database/engine.ts";
+import type { Sql } from "../database/sql.ts";
 import type { TraceContext } from "../tracing/trace.ts";
 
 export interface NewJob {
@@ -143,6 +144,15 @@ export interface LaneClaims<J extends LockedJob> {
   lock(wanted: LanesWanted): Promise<J[]>;
   /** Moves these jobs under leases that begin at `nowMs`. */
   lease(jobs: readonly J[], claiming: Claiming, nowMs: number): Promise<ClaimedJob[]>;
+  /** Both at once. Omitted: the engine needs two statements. */
+  take?(wanted: LanesWanted, claiming: Claiming): Promise<TakenJob<J>[]>;
+  /** Runs these at the end of the transaction. */
+  runLast(queries: readonly Sql[]): Promise<unknown>;
+}
+
+export interface TakenJob<J extends LockedJob> {
+  readonly locked: J;
+  readonly claimed: ClaimedJob;
 }
 
 export interface LanesWanted {

@@ -7,7 +7,7 @@
 import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import type { ClaimedJob, Claiming, LaneClaims, LockedJob } from "../jobs/store.ts";
+import type { ClaimedJob, Claiming, LaneClaims, LanesWanted, LockedJob } from "../jobs/store.ts";
 import { type GateRow, Gates, runningByTask, type RunningRow, type SeenGate } from "./gates.ts";
 import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
 
@@ -164,7 +164,7 @@ class GovernedClaim<J extends LockedJob> {
     if (this.#left > 0) await this.#visitLanes();
     const [leases] = await Promise.all([
       Promise.all(this.#leases),
-      this.#parts.claims.tx.runAll(this.#parts.gates.changes()),
+      this.#parts.claims.runLast(this.#parts.gates.changes()),
     ]);
     const claimed = leases.flat();
     return { claimed, cursor: this.#behind ?? this.#cursor, lookInMs: this.#lookInMs() };
@@ -226,7 +226,11 @@ class GovernedClaim<J extends LockedJob> {
     const rules = await this.#laneRules(lanes);
     const passable = await gates.lockLanes(lanes, rules);
     const asked = this.#shares(passable, rules);
-    const found = Map.groupBy(await this.#lockJobs(asked), ({ lane }) => lane);
+    // Without limits of tasks, no job is in the wrong lane.
+    const { take } = this.#parts.claims;
+    const isTaken = take !== undefined && gates.limitedTasks.size === 0;
+    const jobsFound = isTaken ? await this.#takeJobs(asked, take) : await this.#lockJobs(asked);
+    const found = Map.groupBy(jobsFound, ({ lane }) => lane);
     const more: Lane[] = [];
     const taken: J[] = [];
     for (const { lane, places } of asked) {
@@ -238,7 +242,7 @@ class GovernedClaim<J extends LockedJob> {
       taken.push(...ours);
       if (jobs.length >= places) more.push(lane);
     }
-    this.#lease(taken);
+    if (!isTaken) this.#lease(taken);
     // Lanes that got no share are asked if others did not use theirs.
     const isAsked = new Set(asked.map(({ lane }) => lane.text));
     more.push(...passable.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
@@ -279,10 +283,22 @@ class GovernedClaim<J extends LockedJob> {
 
   #lockJobs(asked: readonly Asked[]): Promise<J[]> {
     if (asked.length === 0) return Promise.resolve([]);
-    const { claims, wanted, nowMs } = this.#parts;
+    return this.#parts.claims.lock(this.#wantedOf(asked));
+  }
+
+  /** Finds them and moves them under leases. */
+  async #takeJobs(asked: readonly Asked[], take: NonNullable<LaneClaims<J>["take"]>): Promise<J[]> {
+    if (asked.length === 0) return [];
+    const taken = await take(this.#wantedOf(asked), this.#parts.wanted);
+    this.#count(taken.length, Promise.resolve(taken.map(({ claimed }) => claimed)));
+    return taken.map(({ locked }) => locked);
+  }
+
+  #wantedOf(asked: readonly Asked[]): LanesWanted {
+    const { wanted, nowMs } = this.#parts;
     const { queue, tasks } = wanted;
     const lanes = asked.map(({ lane, places }) => ({ lane: lane.text, limit: places }));
-    return claims.lock({ queue, tasks, lanes, nowMs });
+    return { queue, tasks, lanes, nowMs };
   }
 
   /** Its task got a limit after the job was enqueued. */
@@ -308,8 +324,12 @@ class GovernedClaim<J extends LockedJob> {
     const { claims, wanted, nowMs } = this.#parts;
     const leases = claims.lease(jobs, wanted, nowMs);
     leases.catch(() => {}); // if another statement fails first
+    this.#count(jobs.length, leases);
+  }
+
+  #count(jobs: number, leases: Promise<ClaimedJob[]>): void {
     this.#leases.push(leases);
-    this.#left -= jobs.length;
-    this.#taken += jobs.length;
+    this.#left -= jobs;
+    this.#taken += jobs;
   }
 }

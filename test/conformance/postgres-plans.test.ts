@@ -96,6 +96,11 @@ const hot: [name: keyof typeof statements, values: unknown[], indexes: string[]]
   ["extendOne", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
   ["held", turn.slice(0, 3), ["lease_pkey"]],
   ["lockLanes", ["{lane 1,lane 2}", "{10,10}", LIMITED, "{mail.send}", NOW], ["ready_pkey"]],
+  [
+    "takeLanes",
+    ["{lane 1,lane 2}", "{10,10}", LIMITED, "{mail.send}", NOW, "w1", 30_000, 1],
+    ["ready_pkey", "job_default_pkey"],
+  ],
   ["leaseLocked", [pending, "w1", NOW, 30_000, 1], ["ready_id", "job_default_pkey"]],
 ];
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { checkRequest } from "../../src/bulk/filter.ts";
-import { isLong, notItsTurn, reasonOf } from "../support/scale.ts";
+import { isLong, notItsTurn, reasonOf, sized } from "../support/scale.ts";
 import { newJob, nextId } from "../support/jobs.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { temporaryFolder } from "./store-crew.ts";
@@ -16,9 +16,10 @@ const PROCESSES = 2;
 const KILLS = isLong ? 30 : 4;
 
 const KINDS = ["sqlite", "postgres"];
-const here = { timeout: 120_000, skip: notItsTurn("sqlite", KINDS) };
+const LIMIT_MS = sized(120_000, 900_000);
+const here = { timeout: LIMIT_MS, skip: notItsTurn("sqlite", KINDS) };
 const skip = reasonOf(missing("postgres"), notItsTurn("postgres", KINDS));
-const servers = { timeout: 120_000, skip };
+const servers = { timeout: LIMIT_MS, skip };
 
 test("killed processes neither repeat nor skip a job, on SQLite", here, async (t) => {
   using folder = temporaryFolder();

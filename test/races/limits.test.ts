@@ -16,13 +16,13 @@ import { missing, scratchDatabase } from "../support/servers.ts";
 
 const CLIENTS = 6;
 const LANES = ["acme", "beta", "gamma", "delta"];
-const JOBS = sized(150, 4_000);
+const JOBS = sized(150, 1_500);
 const OF_LANE = 2;
 const OF_QUEUE = 5;
 const OF_TASK = 2;
 /** A client that dies leaves its leases; they end after this long. */
 const LEASE_MS = 300;
-const RUN_MS_MAX = 60_000;
+const RUN_MS_MAX = sized(60_000, 600_000);
 
 const rule = (facts: Partial<RuleChange>): RuleChange => ({
   kind: "queue",

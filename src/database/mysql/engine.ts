@@ -134,7 +134,7 @@ export class MysqlEngine implements Engine {
   }
 
   async all<T = Row>(query: Sql): Promise<T[]> {
-    const text = this.#text(query);
+    const text = this.textOf(query);
     const limitMs = readLimitMs();
     if (limitMs === undefined) return rowsOf<T>((await this.main.read([text], "objects"))[0]);
     try {
@@ -154,7 +154,7 @@ export class MysqlEngine implements Engine {
     const texts = [
       sql`update ${table} set ${set} where ${where}`,
       sql`select ${returning} from ${table} where ${where}`,
-    ].map((query) => this.#text(query));
+    ].map((query) => this.textOf(query));
     const [, answer] = await this.main.read(texts, "objects");
     return rowsOf<T>(answer);
   }
@@ -166,7 +166,7 @@ export class MysqlEngine implements Engine {
       sql`insert into ${table} (${columnList(columns)}) values (${values}) on duplicate key update ${known} = ${known}`,
       sql`update ${table} as was set ${set} where ${where}`,
       sql`select ${returning} from ${table} as was where ${where}`,
-    ].map((query) => this.#text(query));
+    ].map((query) => this.textOf(query));
     return this.main.transaction(async (exchange) => {
       const at = exchange.add(...texts) + texts.length - 1;
       exchange.commit();
@@ -209,7 +209,7 @@ export class MysqlEngine implements Engine {
   /** In one packet: if the statement fails, the server does not run the commit. */
   run(query: Sql): Promise<number> {
     return this.main.transaction(async (exchange) => {
-      const at = exchange.add(this.#text(query));
+      const at = exchange.add(this.textOf(query));
       exchange.commit();
       return changesOf((await exchange.send("objects"))[at]);
     });
@@ -399,13 +399,14 @@ export class MysqlEngine implements Engine {
     return new SharedTransaction((statements) => exchange.sendAll(statements), this.#compiler);
   }
 
-  #text(query: Sql): string {
+  /** With its values in it. */
+  textOf(query: Sql): string {
     return filled(this.#compiler.compile(query));
   }
 
   /** The clock, as an SQL expression. */
   nowText(): string {
-    return this.#text(this.now());
+    return this.textOf(this.now());
   }
 
   /** Tests provide a clock; otherwise the server's is used. */

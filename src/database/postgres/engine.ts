@@ -162,7 +162,7 @@ export class PostgresEngine implements Engine {
 
   async all<T = Row>(query: Sql): Promise<T[]> {
     const limitMs = readLimitMs();
-    const sending = this.#compile(query);
+    const sending = this.compile(query);
     const { rows } = await (limitMs === undefined
       ? this.#main.read(sending)
       : this.#main.readWithin(limitMs, sending));
@@ -173,14 +173,14 @@ export class PostgresEngine implements Engine {
   async change<T = Row>({ table, set, where, returning, durable = true }: Change): Promise<T[]> {
     const hurry = durable ? nothing : sql`and ${UNSYNCED}`;
     const query = sql`update ${table} set ${set} where (${where}) ${hurry} returning ${returning}`;
-    const { rows } = await this.reserved.write(this.#compile(query));
+    const { rows } = await this.reserved.write(this.compile(query));
     return rows as T[];
   }
 
   async put<T = Row>(put: Put): Promise<T[]> {
     const { table, columns, values, key, set, where, returning, durable = true } = put;
     const { rows } = await this.#main.write(
-      this.#compile(sql`
+      this.compile(sql`
         insert into ${table} as was (${columnList(columns)})
         select ${values} ${durable ? nothing : sql`where ${UNSYNCED}`}
             on conflict (${columnList(key)}) do update set ${set} where ${where}
@@ -222,7 +222,7 @@ export class PostgresEngine implements Engine {
   }
 
   async run(query: Sql): Promise<number> {
-    return (await this.#main.write(this.#compile(query))).rowCount ?? 0;
+    return (await this.#main.write(this.compile(query))).rowCount ?? 0;
   }
 
   userTransaction<T>(
@@ -325,7 +325,7 @@ export class PostgresEngine implements Engine {
   }
 
   /** Shared statements are few and repeated, so each is prepared once under its own name. */
-  #compile(query: Sql): Sending {
+  compile(query: Sql): Sending {
     const { text, values } = this.#compiler.compile(query);
     return { ...this.#named(text), values };
   }
@@ -385,7 +385,7 @@ export class PostgresEngine implements Engine {
   #transaction(send: Send, limits: { answerMs?: number; ahead?: boolean } = {}): Transaction {
     return new SharedTransaction({
       send,
-      compile: (query) => this.#compile(query),
+      compile: (query) => this.compile(query),
       spell: (text) => this.spell(text),
       name: (text) => this.#named(text),
       ...limits,

@@ -82,23 +82,32 @@ export class Sessions {
 
   /** Reads, but the server stops the statement after the limit. */
   readWithin(limitMs: number, sending: Sending): Promise<PgResult> {
-    const texts = [{ text: `${this.#begin}; set local statement_timeout = ${limitMs}` }, sending];
+    const begin = { text: `${this.#begin}; set local statement_timeout = ${limitMs}` };
     return this.#again(
       async (client) => {
-        const settled: PromiseSettledResult<PgResult>[] = [];
-        const sent: Promise<PgResult>[] = [];
-        // A commit ends a failed transaction, too, so all three are sent at once if the driver can.
-        for (const one of [...texts, { text: "commit" }]) {
-          sent.push(this.#send(client, one));
-          if (client.pipeline !== true) settled.push(...(await Promise.allSettled(sent.splice(0))));
+        try {
+          const [, answer] = await this.#sendAhead(client, [begin, sending, { text: "commit" }]);
+          return answer as PgResult;
+        } catch (error) {
+          throw stopped(error, limitMs);
         }
-        settled.push(...(await Promise.allSettled(sent)));
-        const failed = settled.find(({ status }) => status === "rejected");
-        if (failed?.status === "rejected") throw stopped(failed.reason, limitMs);
-        return (settled[1] as PromiseFulfilledResult<PgResult>).value;
       },
       { writes: false },
     );
+  }
+
+  /**
+   * Sends all at once if the driver can. The last is a commit, which rolls back after a failed statement. Throws the first
+   * error, after all are answered.
+   */
+  async #sendAhead(client: PgClient, sendings: readonly Sending[]): Promise<PgResult[]> {
+    const answers: Promise<PgResult>[] = [];
+    for (const sending of sendings) {
+      answers.push(this.#send(client, sending));
+      if (client.pipeline !== true) await Promise.allSettled(answers.slice(-1));
+    }
+    await Promise.allSettled(answers);
+    return Promise.all(answers);
   }
 
   /** One statement that writes and commits by itself. */
@@ -109,7 +118,7 @@ export class Sessions {
 
   /** One transaction, which may run again if the database asks for it, unless `once`. */
   transaction<T>(
-    body: (send: Send, client: PgClient) => Promise<T>,
+    body: (send: Send, client: PgClient, last: (sending: Sending) => void) => Promise<T>,
     { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
   ): Promise<T> {
     return this.#again(
@@ -117,6 +126,8 @@ export class Sessions {
         const send: Send = (sending) => this.#send(client, sending);
         let value: T;
         let hasBegun = false;
+        const lasts: Sending[] = [];
+        const last = (sending: Sending): void => void lasts.push(sending);
         try {
           const limit = lockMs === null ? "" : `; set local lock_timeout = ${lockMs}`;
           const begun = send({ text: this.#begin + limit });
@@ -124,12 +135,12 @@ export class Sessions {
           const mayGoAhead = client.pipeline === true && !once;
           if (!mayGoAhead) await begun;
           hasBegun = true;
-          value = await body(mayGoAhead ? behind(begun, send) : send, client);
+          value = await body(mayGoAhead ? behind(begun, send) : send, client, last);
         } catch (error) {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
           throw isLost(error) ? new LostBeforeCommit(error, !(once && hasBegun)) : error;
         }
-        await send({ text: "commit" });
+        await this.#sendAhead(client, [...lasts, { text: "commit" }]);
         return value;
       },
       {

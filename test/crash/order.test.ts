@@ -152,6 +152,6 @@ function assertOnce(lines: readonly string[], label: string, where: string): voi
 }
 
 function isWithin(label: string, line: string): boolean {
-  const writes = { quote: "before putStep", weigh: "before settle" };
+  const writes = { quote: "before steps.put", weigh: "before jobs.settle" };
   return label === `after ${line}` || label === writes[line as keyof typeof writes];
 }

@@ -145,7 +145,7 @@ export interface LaneClaims<J extends LockedJob> {
   /** Moves these jobs under leases that begin at `nowMs`. */
   lease(jobs: readonly J[], claiming: Claiming, nowMs: number): Promise<ClaimedJob[]>;
   /** Both at once. Omitted: the engine needs two statements. */
-  take?(wanted: LanesWanted, claiming: Claiming): Promise<TakenJob<J>[]>;
+  readonly take?: (wanted: LanesWanted, claiming: Claiming) => Promise<TakenJob<J>[]>;
   /** Runs these at the end of the transaction. */
   runLast(queries: readonly Sql[]): Promise<unknown>;
 }

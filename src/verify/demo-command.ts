@@ -27,7 +27,7 @@ const BAR_WIDTH = 24;
 
 const PROBLEMS_SHOWN = 5;
 
-/** A demo that nobody ends is over after this long. */
+/** The longest that the demo stays open. */
 const STAY_MS_MAX = 3_600_000;
 
 class ProofFailedError extends HoldfastError {
@@ -72,7 +72,7 @@ async function run(terminal: Terminal, options: Options): Promise<void> {
   });
 }
 
-/** Whoever watches the dashboard looks around after the proof. */
+/** So that the user can look around on the dashboard after the proof. */
 async function stay(terminal: Terminal, signal: AbortSignal): Promise<void> {
   terminal.print(terminal.colors.dim("The dashboard stays open. Ctrl-C ends the demo."));
   await sleep(systemRuntime, STAY_MS_MAX, { signal });

@@ -21,7 +21,7 @@ export async function openDashboard(holdfast: Holdfast): Promise<DemoDashboard> 
   });
   const alerts = new Alerts({ holdfast });
   const doctor = new Doctor(holdfast);
-  monitor = await startMonitor(holdfast, {
+  monitor = startMonitor(holdfast, {
     interval: INTERVAL,
     examine: () => doctor.quick(),
     onObservation: (observation) => alerts.observe(observation),

@@ -142,7 +142,8 @@ class Run {
     const { url, faults, label } = this.#database;
     const { onStart, beside, onReport } = this.#options;
     await using holdfast = await openHoldfast(url);
-    await using _beside = await beside?.(holdfast);
+    await using opened = new AsyncDisposableStack();
+    if (beside !== undefined) opened.use(await beside(holdfast));
     onStart?.({ database: label, plan: this.#plan });
     await this.#database.watch(watchedTables(this.#database.prefix));
     const from = await this.#prepare(holdfast);

@@ -128,11 +128,11 @@ for (const engine of ENGINES) {
       const filter = { status: "pending", queue: "mail" } as const;
       const { id } = await bulk.start({ action: "priority", filter, priority: 3 });
       await bulk.run(id);
-      const { engine } = store.db;
-      await engine.transaction((tx) =>
+      const { db } = store;
+      await db.engine.transaction((tx) =>
         tx.run(sql`
           update holdfast.bulk_action
-             set status = 'running', carrier = 'elsewhere', ended_at = null, changed_at = ${engine.now()}
+             set status = 'running', carrier = 'elsewhere', ended_at = null, changed_at = ${db.engine.now()}
            where id = ${id}`),
       );
       const page = await desk.page(`bulk/${id}`);

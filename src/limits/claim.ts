@@ -77,16 +77,11 @@ async function open(
            and kind in ('queue', 'task')
          order by kind, name
            ${engine.lockRows()}`,
-    // The queue with its rules. Of the lanes' own rules, the smallest burst is enough.
     sql`select q.paused_at, ${engine.now()} as now, r.kind, r.name, r.concurrency, r.rate_count, r.rate_ms, r.rate_burst, r.weight,
                exists (select 1
                          from holdfast.queue_rule
                         where queue = ${queue}
-                          and kind = 'lane') as lane_rules,
-               (select min(rate_burst)
-                  from holdfast.queue_rule
-                 where queue = ${queue}
-                   and kind = 'lane') as lane_burst
+                          and kind = 'lane') as lane_rules
           from holdfast.queue q
           left join holdfast.queue_rule r on r.queue = q.name and r.kind in ('queue', 'lanes', 'task')
          where q.name = ${queue}
@@ -112,16 +107,17 @@ async function open(
   const rules = settings.filter((row) => row["kind"] !== null) as unknown as RuleRow[];
   const known = rules.map(ruleOf);
   gates.open(known, rows as unknown as GateRow[], running as unknown as RunningRow[]);
-  const ofLane = setting["lane_burst"] ?? null;
-  const bursts = known.flatMap(({ rate }) => rate?.burst ?? []);
-  const smallest = Math.min(...bursts, ofLane === null ? Number.POSITIVE_INFINITY : Number(ofLane));
   return {
     gates,
     nowMs,
-    isPaced: smallest < AHEAD_BURST,
+    isPaced: known.some(isPaced),
     hasLaneRules: Boolean(setting["lane_rules"]),
     nextLanes,
   };
+}
+
+function isPaced({ rate }: Rule): boolean {
+  return rate !== null && rate.burst < AHEAD_BURST;
 }
 
 /** Few lanes in a turn and several jobs of each: other workers find gates that are free. */
@@ -143,7 +139,7 @@ interface ClaimParts<J extends LockedJob> extends Opened {
 class GovernedClaim<J extends LockedJob> {
   readonly #parts: ClaimParts<J>;
   #cursor: string;
-  readonly #places: number;
+  #places: number;
   /** Places that are not filled yet. */
   #left: number;
   #hasMoved = false;
@@ -155,9 +151,15 @@ class GovernedClaim<J extends LockedJob> {
   constructor(parts: ClaimParts<J>) {
     this.#parts = parts;
     this.#cursor = parts.wanted.cursor;
-    const { limit, ahead = 0 } = parts.wanted;
-    this.#places = parts.isPaced ? limit - ahead : limit;
+    this.#places = parts.wanted.limit;
     this.#left = Math.min(this.#places, parts.gates.roomOfQueue());
+    if (parts.isPaced) this.#claimNoneAhead();
+  }
+
+  #claimNoneAhead(): void {
+    const { limit, ahead = 0 } = this.#parts.wanted;
+    this.#places = Math.min(this.#places, limit - ahead);
+    this.#left = Math.min(this.#left, Math.max(0, this.#places - this.#taken));
   }
 
   async run(): Promise<Turn> {
@@ -173,7 +175,7 @@ class GovernedClaim<J extends LockedJob> {
   /** Soon, if the next turn finds what this one had to leave. */
   #lookInMs(): number | null {
     const { nextStartMs, hasMet } = this.#parts.gates;
-    const isFull = this.#taken === this.#places;
+    const isFull = this.#taken >= this.#places;
     if (this.#hasMoved || isFull || (this.#behind !== null && this.#left > 0)) return 0;
     if (!hasMet || this.#left === 0) return nextStartMs;
     return this.#taken > 0 ? 0 : Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS);
@@ -191,9 +193,12 @@ class GovernedClaim<J extends LockedJob> {
       if (wrapped) more = [];
       else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
       visited += lanes.length;
+      const taken = this.#taken;
       more.push(...(await this.#takeFrom(lanes)));
       const left = lanes.findIndex(({ name }) => this.#parts.gates.withoutGate.has(name));
       if (left !== -1) this.#behind ??= lanes[left - 1]?.text ?? before;
+      // A lane with a rate was met when the places for it were taken: the next turn begins with it.
+      else if (this.#left === 0 && this.#taken === taken) this.#behind ??= before;
     }
   }
 
@@ -224,6 +229,8 @@ class GovernedClaim<J extends LockedJob> {
   async #takeFrom(lanes: readonly Lane[]): Promise<Lane[]> {
     const { gates } = this.#parts;
     const rules = await this.#laneRules(lanes);
+    if ([...rules.values()].some(isPaced)) this.#claimNoneAhead();
+    if (this.#left === 0) return [];
     const passable = await gates.lockLanes(lanes, rules);
     const asked = this.#shares(passable, rules);
     // Without limits of tasks, no job is in the wrong lane.

@@ -373,6 +373,17 @@ export const limits: Group = (open) => {
   });
 
   suite("a rate", () => {
+    test("with a small burst lets no job be claimed ahead of a free slot, in its lane and in any other", async () => {
+      const { store } = await open();
+      const rate = { count: 20, periodMs: 1_000, burst: 20 };
+      await limit(store, { kind: "lane", name: "slow", rate });
+      await fill(store, { fast: 9 });
+      assert.equal((await claim(store, 6, { ahead: 4 })).length, 6);
+      await fill(store, { fast: 9, slow: 9 });
+      const both = await claim(store, 6, { ahead: 2 });
+      assert.deepEqual(await laneCounts(store, both), { fast: 2, slow: 2 });
+    });
+
     test("allows so many starts in a period, and says when the next may be", async () => {
       const { store, clock } = await open();
       await limit(store, { rate: { count: 2, periodMs: 1_000, burst: 1 } });

@@ -27,6 +27,8 @@ export interface Turn {
   readonly claimed: ClaimedJob[];
   /** Where the next turn goes on; null: the queue has no rules any more. */
   readonly cursor: string | null;
+  /** Where a turn that began meanwhile went on. */
+  readonly reserved?: string;
   /** When to look again: at once if there may be more, or when a rate allows the next start. Null: as after any claim. */
   readonly lookInMs: number | null;
 }
@@ -35,6 +37,8 @@ interface WantedOfQueue extends Claiming {
   readonly queue: string;
   /** The lane behind which this turn begins. */
   readonly cursor: string;
+  /** Called with the last of the lanes that this turn visits first: another turn at the same time begins behind it. */
+  readonly onLanes?: (last: string) => void;
 }
 
 export async function claimGoverned<J extends LockedJob>(
@@ -46,7 +50,10 @@ export async function claimGoverned<J extends LockedJob>(
   const opened = await open(engine, claims.tx, wanted);
   if (opened === null) return { claimed: [], cursor: null, lookInMs: null };
   if (opened === "paused") return { claimed: [], cursor, lookInMs: null };
-  return new GovernedClaim({ engine, claims, wanted, ...opened }).run();
+  const reserved = opened.nextLanes.at(-1) ?? cursor;
+  wanted.onLanes?.(reserved);
+  const turn = await new GovernedClaim({ engine, claims, wanted, ...opened }).run();
+  return { ...turn, reserved };
 }
 
 interface Opened {

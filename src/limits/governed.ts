@@ -44,11 +44,14 @@ export class GovernedQueues implements ClaimRules {
     if (ruled === null) return cycle;
     const free: string[] = [];
     const waits: number[] = [];
-    for (const [queue, { cursor, lookInMs }] of (ruled as Ruled).visits) {
+    for (const [queue, { cursor, reserved, lookInMs }] of (ruled as Ruled).visits) {
       if (lookInMs !== null) waits.push(lookInMs);
       if (cursor === null) free.push(queue);
       if (cursor === null) this.#cursors.delete(queue);
-      else this.#cursors.set(queue, cursor);
+      // Otherwise another turn began behind this one.
+      else if (reserved === undefined || this.#cursors.get(queue) === reserved) {
+        this.#cursors.set(queue, cursor);
+      }
     }
     const lookInMs = waits.length === 0 ? null : Math.min(...waits);
     return { ...cycle, governed: [...cycle.governed, ...free], lookInMs };
@@ -86,6 +89,7 @@ export class GovernedQueues implements ClaimRules {
         cursor,
         limit,
         ahead,
+        onLanes: (last) => void this.#cursors.set(queue, last),
       });
       claimed.push(...turn.claimed);
       visits.set(queue, turn);

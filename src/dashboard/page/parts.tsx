@@ -495,3 +495,30 @@ export function Crumbs({ children }: { readonly children: readonly Children[] })
     </nav>
   );
 }
+
+/** A table. The columns by their titles, each with its classes; with `sr`, the title is for screen readers only. */
+export function Table({
+  columns,
+  children,
+  ...grid
+}: {
+  readonly columns: Readonly<Record<string, string>>;
+  readonly children: Children;
+  readonly role?: "grid";
+  readonly "aria-label"?: string;
+}): JSX.Element {
+  return (
+    <table class="table" {...grid}>
+      <thead>
+        <tr>
+          {Object.entries(columns).map(([title, look]) => (
+            <th key={title} class={look === "sr" ? "" : look}>
+              {look === "sr" ? <span class="sr">{title}</span> : title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}

@@ -5,7 +5,19 @@ import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { apiUrl, read } from "../api.ts";
 import { useData } from "../live.ts";
-import { Ago, Btn, Copy, Empty, Head, Info, Moment, Note, Shown, Subject } from "../parts.tsx";
+import {
+  Ago,
+  Btn,
+  Copy,
+  Empty,
+  Head,
+  Info,
+  Moment,
+  Note,
+  Shown,
+  Subject,
+  Table,
+} from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { AuditLine } from "../types.ts";
@@ -182,59 +194,56 @@ function Lines({
 }): JSX.Element {
   return (
     <section class="panel" aria-label="Audit log">
-      <table class="table">
-        <thead>
-          <tr>
-            <th class="num hide-sm">Line</th>
-            <th>When</th>
-            <th>Who</th>
-            <th>What</th>
-            <th class="hide-sm">To what</th>
-            <th class="hide-md">Before → after</th>
-            <th class="hide-md">Why</th>
+      <Table
+        columns={{
+          Line: "num hide-sm",
+          When: "",
+          Who: "",
+          What: "",
+          "To what": "hide-sm",
+          "Before → after": "hide-md",
+          Why: "hide-md",
+        }}
+      >
+        {lines.map((line, index) => (
+          <tr
+            key={line.id}
+            data-row
+            class={index === at ? "at" : ""}
+            title={line.detail ?? undefined}
+          >
+            <td class="num faint hide-sm">{f.count(line.seq)}</td>
+            <td class="nowrap dim">
+              <Moment at={line.at} />
+            </td>
+            <td class="nowrap">
+              <a href={to("audit", { actor: line.actor })}>{line.actor}</a>
+            </td>
+            <td>
+              <span class="mono">{line.action}</span>
+              <span class="sub">
+                {line.subject}
+                {line.reason !== null && (
+                  <>
+                    <br />“{line.reason}”
+                  </>
+                )}
+              </span>
+            </td>
+            <td class="hide-sm clipcell">
+              <Subject text={line.subject} />
+            </td>
+            <td class="hide-md dim">
+              {line.oldStatus === null && line.newStatus === null
+                ? ""
+                : `${line.oldStatus ?? "–"} → ${line.newStatus ?? "–"}`}
+            </td>
+            <td class="hide-md fill dim">
+              {line.reason ?? <span class="faint">no reason given</span>}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {lines.map((line, index) => (
-            <tr
-              key={line.id}
-              data-row
-              class={index === at ? "at" : ""}
-              title={line.detail ?? undefined}
-            >
-              <td class="num faint hide-sm">{f.count(line.seq)}</td>
-              <td class="nowrap dim">
-                <Moment at={line.at} />
-              </td>
-              <td class="nowrap">
-                <a href={to("audit", { actor: line.actor })}>{line.actor}</a>
-              </td>
-              <td>
-                <span class="mono">{line.action}</span>
-                <span class="sub">
-                  {line.subject}
-                  {line.reason !== null && (
-                    <>
-                      <br />“{line.reason}”
-                    </>
-                  )}
-                </span>
-              </td>
-              <td class="hide-sm clipcell">
-                <Subject text={line.subject} />
-              </td>
-              <td class="hide-md dim">
-                {line.oldStatus === null && line.newStatus === null
-                  ? ""
-                  : `${line.oldStatus ?? "–"} → ${line.newStatus ?? "–"}`}
-              </td>
-              <td class="hide-md fill dim">
-                {line.reason ?? <span class="faint">no reason given</span>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
     </section>
   );
 }

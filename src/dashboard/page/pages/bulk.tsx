@@ -16,6 +16,7 @@ import {
   Panel,
   Shown,
   State,
+  Table,
 } from "../parts.tsx";
 import { to } from "../router.ts";
 
@@ -119,38 +120,35 @@ export function BulkListPage(): JSX.Element {
 
 function BulkTable({ actions }: { readonly actions: readonly Bulk[] }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>State</th>
-          <th>Action</th>
-          <th class="hide-sm">By</th>
-          <th class="num">Changed</th>
-          <th class="num hide-sm">Left out</th>
-          <th class="num">When</th>
+    <Table
+      columns={{
+        State: "",
+        Action: "",
+        By: "hide-sm",
+        Changed: "num",
+        "Left out": "num hide-sm",
+        When: "num",
+      }}
+    >
+      {actions.map((one) => (
+        <tr key={one.id}>
+          <td>
+            <State status={LOOK[one.status]} word={one.status} />
+          </td>
+          <td class="fill">
+            <a class="name" href={to(["bulk", one.id])}>
+              {one.action} {filterText(one.filter)}
+            </a>
+          </td>
+          <td class="hide-sm dim">{one.actor}</td>
+          <td class="num">{f.count(one.changed)}</td>
+          <td class="num hide-sm dim">{f.count(one.refused)}</td>
+          <td class="num dim">
+            <Ago at={one.createdAt} />
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {actions.map((one) => (
-          <tr key={one.id}>
-            <td>
-              <State status={LOOK[one.status]} word={one.status} />
-            </td>
-            <td class="fill">
-              <a class="name" href={to(["bulk", one.id])}>
-                {one.action} {filterText(one.filter)}
-              </a>
-            </td>
-            <td class="hide-sm dim">{one.actor}</td>
-            <td class="num">{f.count(one.changed)}</td>
-            <td class="num hide-sm dim">{f.count(one.refused)}</td>
-            <td class="num dim">
-              <Ago at={one.createdAt} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { useData } from "../live.ts";
-import { Act, Ago, Btn, Empty, Head, JobLink, Panel, Shown } from "../parts.tsx";
+import { Act, Ago, Btn, Empty, Head, JobLink, Panel, Shown, Table } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { JobSummary } from "../types.ts";
@@ -86,51 +86,40 @@ export function DeadLettersPage(): JSX.Element {
 
 function GroupTable({ groups }: { readonly groups: readonly Group[] }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Error</th>
-          <th class="hide-sm">Task</th>
-          <th class="num">Jobs</th>
-          <th class="num hide-sm">Newest</th>
-          <th>
-            <span class="sr">Action</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {groups.map((group) => {
-          const filter = { status: "failed", task: group.task, code: group.error };
-          return (
-            <tr key={`${group.task} ${group.error}`} class="tall">
-              <td class="fill">
-                <a
-                  class="name"
-                  href={to("jobs", { status: "failed", task: group.task, error: group.error })}
-                >
-                  {group.error}
-                </a>
-                <span class="under clip">{group.message}</span>
-                <span class="sub">{group.task}</span>
-              </td>
-              <td class="hide-sm dim">{group.task}</td>
-              <td class="num strong">{f.count(group.jobs)}</td>
-              <td class="num hide-sm dim">
-                <Ago at={group.newest.at} />
-              </td>
-              <td class="end">
-                <span class="line acts-r">
-                  <Act onClick={() => askAll("retry", filter)}>Retry {f.count(group.jobs)}…</Act>
-                  <Act kind="quiet" hide="sm" onClick={() => askAll("delete", filter)}>
-                    Delete…
-                  </Act>
-                </span>
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <Table
+      columns={{ Error: "", Task: "hide-sm", Jobs: "num", Newest: "num hide-sm", Action: "sr" }}
+    >
+      {groups.map((group) => {
+        const filter = { status: "failed", task: group.task, code: group.error };
+        return (
+          <tr key={`${group.task} ${group.error}`} class="tall">
+            <td class="fill">
+              <a
+                class="name"
+                href={to("jobs", { status: "failed", task: group.task, error: group.error })}
+              >
+                {group.error}
+              </a>
+              <span class="under clip">{group.message}</span>
+              <span class="sub">{group.task}</span>
+            </td>
+            <td class="hide-sm dim">{group.task}</td>
+            <td class="num strong">{f.count(group.jobs)}</td>
+            <td class="num hide-sm dim">
+              <Ago at={group.newest.at} />
+            </td>
+            <td class="end">
+              <span class="line acts-r">
+                <Act onClick={() => askAll("retry", filter)}>Retry {f.count(group.jobs)}…</Act>
+                <Act kind="quiet" hide="sm" onClick={() => askAll("delete", filter)}>
+                  Delete…
+                </Act>
+              </span>
+            </td>
+          </tr>
+        );
+      })}
+    </Table>
   );
 }
 
@@ -142,42 +131,37 @@ function JobTable({
   readonly at: number;
 }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Task</th>
-          <th class="hide-sm">Key</th>
-          <th class="hide-sm">Error</th>
-          <th class="num hide-md">Attempts</th>
-          <th class="num">Failed</th>
-          <th>
-            <span class="sr">Action</span>
-          </th>
+    <Table
+      columns={{
+        Task: "",
+        Key: "hide-sm",
+        Error: "hide-sm",
+        Attempts: "num hide-md",
+        Failed: "num",
+        Action: "sr",
+      }}
+    >
+      {jobs.map((job, index) => (
+        <tr key={job.id} data-row class={index === at ? "at" : ""}>
+          <td>
+            <span class="name">
+              <JobLink id={job.id}>{job.task}</JobLink>
+            </span>
+            <span class="sub">{errorLine(job)}</span>
+          </td>
+          <td class="hide-sm mono dim keyc">{job.key ?? f.shortId(job.id)}</td>
+          <td class="fill hide-sm dim" title={errorLine(job)}>
+            {errorLine(job)}
+          </td>
+          <td class="num hide-md dim">{job.attempts}</td>
+          <td class="num dim">{job.finishedAt !== null && <Ago at={job.finishedAt} />}</td>
+          <td class="end">
+            <Act kind="quiet" onClick={() => actOn("retry", [job])}>
+              Retry
+            </Act>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {jobs.map((job, index) => (
-          <tr key={job.id} data-row class={index === at ? "at" : ""}>
-            <td>
-              <span class="name">
-                <JobLink id={job.id}>{job.task}</JobLink>
-              </span>
-              <span class="sub">{errorLine(job)}</span>
-            </td>
-            <td class="hide-sm mono dim keyc">{job.key ?? f.shortId(job.id)}</td>
-            <td class="fill hide-sm dim" title={errorLine(job)}>
-              {errorLine(job)}
-            </td>
-            <td class="num hide-md dim">{job.attempts}</td>
-            <td class="num dim">{job.finishedAt !== null && <Ago at={job.finishedAt} />}</td>
-            <td class="end">
-              <Act kind="quiet" onClick={() => actOn("retry", [job])}>
-                Retry
-              </Act>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

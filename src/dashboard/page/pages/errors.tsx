@@ -17,6 +17,7 @@ import {
   Moment,
   Panel,
   Seg,
+  Table,
   Tag,
   Trouble,
 } from "../parts.tsx";
@@ -147,63 +148,58 @@ function GroupTable({
 }): JSX.Element {
   return (
     <section class="panel">
-      <table class="table" role="grid" aria-label="Kinds of errors">
-        <thead>
-          <tr>
-            <th>Error</th>
-            <th class="hide-md">Task</th>
-            <th class="hide-sm">Last 24 h</th>
-            <th class="num">Failed</th>
-            <th class="num hide-sm">Retried</th>
-            <th class="num hide-sm">Last</th>
-            <th class="hide-md">Since</th>
+      <Table
+        role="grid"
+        aria-label="Kinds of errors"
+        columns={{
+          Error: "",
+          Task: "hide-md",
+          "Last 24 h": "hide-sm",
+          Failed: "num",
+          Retried: "num hide-sm",
+          Last: "num hide-sm",
+          Since: "hide-md",
+        }}
+      >
+        {groups.map((group, index) => (
+          <tr
+            key={group.id}
+            data-row
+            class={index === at ? "tall at" : "tall"}
+            aria-selected={group === chosen}
+          >
+            <td class="fill">
+              <span class="line">
+                <a
+                  class="name"
+                  href={to("errors", {
+                    group: group.id,
+                    state: group.state === "open" ? null : group.state,
+                  })}
+                >
+                  {group.name}
+                </a>
+                {group.isNew && <Tag tone="bad">new</Tag>}
+                {cameBack(group) && <Tag tone="warn">came back</Tag>}
+              </span>
+              <span class="under clip">{group.message}</span>
+              <span class="sub">
+                {group.task} · last <Ago at={group.lastAt} word=" ago" />
+              </span>
+            </td>
+            <td class="hide-md dim">{group.task}</td>
+            <td class="hide-sm">
+              <Spark values={group.trend} bad={group.isNew || cameBack(group)} />
+            </td>
+            <td class={group.failed === 0 ? "num faint" : "num strong"}>{f.count(group.failed)}</td>
+            <td class="num dim hide-sm">{f.count(group.retried)}</td>
+            <td class="num hide-sm dim">
+              <Ago at={group.lastAt} />
+            </td>
+            <td class="hide-md">{group.firstBuild !== null && <Build id={group.firstBuild} />}</td>
           </tr>
-        </thead>
-        <tbody>
-          {groups.map((group, index) => (
-            <tr
-              key={group.id}
-              data-row
-              class={index === at ? "tall at" : "tall"}
-              aria-selected={group === chosen}
-            >
-              <td class="fill">
-                <span class="line">
-                  <a
-                    class="name"
-                    href={to("errors", {
-                      group: group.id,
-                      state: group.state === "open" ? null : group.state,
-                    })}
-                  >
-                    {group.name}
-                  </a>
-                  {group.isNew && <Tag tone="bad">new</Tag>}
-                  {cameBack(group) && <Tag tone="warn">came back</Tag>}
-                </span>
-                <span class="under clip">{group.message}</span>
-                <span class="sub">
-                  {group.task} · last <Ago at={group.lastAt} word=" ago" />
-                </span>
-              </td>
-              <td class="hide-md dim">{group.task}</td>
-              <td class="hide-sm">
-                <Spark values={group.trend} bad={group.isNew || cameBack(group)} />
-              </td>
-              <td class={group.failed === 0 ? "num faint" : "num strong"}>
-                {f.count(group.failed)}
-              </td>
-              <td class="num dim hide-sm">{f.count(group.retried)}</td>
-              <td class="num hide-sm dim">
-                <Ago at={group.lastAt} />
-              </td>
-              <td class="hide-md">
-                {group.firstBuild !== null && <Build id={group.firstBuild} />}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {!data.isAll && (
         <footer>
           <span>The {f.count(groups.length)} that were seen last.</span>

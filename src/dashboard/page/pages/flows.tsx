@@ -17,6 +17,7 @@ import {
   Seg,
   Shown,
   State,
+  Table,
   Tag,
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
@@ -101,22 +102,19 @@ export function FlowsPage(): JSX.Element {
                 none.
               </Empty>
             ) : (
-              <table class="table">
-                <thead>
-                  <tr>
-                    <th>Name</th>
-                    <th class="hide-sm">Kind</th>
-                    <th>State</th>
-                    <th class="num hide-sm">Jobs</th>
-                    <th class="num">Created</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((flow, index) => (
-                    <Row key={flow.id} flow={flow} isAt={index === cursor.at} />
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                columns={{
+                  Name: "",
+                  Kind: "hide-sm",
+                  State: "",
+                  Jobs: "num hide-sm",
+                  Created: "num",
+                }}
+              >
+                {rows.map((flow, index) => (
+                  <Row key={flow.id} flow={flow} isAt={index === cursor.at} />
+                ))}
+              </Table>
             )}
           </section>
         )}
@@ -216,36 +214,27 @@ function OneFlow({
         </Panel>
         {jobs.length > 0 && jobs.length <= GRAPH_MAX && <Graph jobs={jobs} />}
         <Panel title="Jobs" aside={jobs.length === PAGE ? `the first ${PAGE}` : undefined}>
-          <table class="table">
-            <thead>
-              <tr>
-                <th>State</th>
-                <th>Job</th>
-                <th class="hide-sm">Task</th>
-                <th class="hide-sm">Queue</th>
-                <th class="num">Waits for</th>
+          <Table
+            columns={{ State: "", Job: "", Task: "hide-sm", Queue: "hide-sm", "Waits for": "num" }}
+          >
+            {jobs.map((job) => (
+              <tr key={job.id} data-row>
+                <td>
+                  <State status={job.status} />
+                </td>
+                <td>
+                  <span class="name">
+                    <JobLink id={job.id}>{job.name ?? job.task}</JobLink>
+                  </span>
+                </td>
+                <td class="hide-sm dim">{job.task}</td>
+                <td class="hide-sm dim">{job.queue}</td>
+                <td class="num">
+                  {job.missing === 0 ? <span class="faint">0</span> : f.count(job.missing)}
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {jobs.map((job) => (
-                <tr key={job.id} data-row>
-                  <td>
-                    <State status={job.status} />
-                  </td>
-                  <td>
-                    <span class="name">
-                      <JobLink id={job.id}>{job.name ?? job.task}</JobLink>
-                    </span>
-                  </td>
-                  <td class="hide-sm dim">{job.task}</td>
-                  <td class="hide-sm dim">{job.queue}</td>
-                  <td class="num">
-                    {job.missing === 0 ? <span class="faint">0</span> : f.count(job.missing)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </Table>
         </Panel>
       </div>
     </>

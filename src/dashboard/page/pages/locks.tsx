@@ -5,7 +5,19 @@ import { write } from "../api.ts";
 import * as f from "../format.ts";
 import { serverNow, useData } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
-import { Act, Ago, Empty, Head, Info, Lasting, Panel, Seg, Shown, Until } from "../parts.tsx";
+import {
+  Act,
+  Ago,
+  Empty,
+  Head,
+  Info,
+  Lasting,
+  Panel,
+  Seg,
+  Shown,
+  Table,
+  Until,
+} from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import type { Mark, Series } from "../types.ts";
 
@@ -315,77 +327,62 @@ function HeatRow({
 function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element {
   const wanted = usePlace().query.get("key");
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Key</th>
-          <th class="num">Held</th>
-          <th class="num hide-sm">Ends</th>
-          <th>
-            <span class="sr">Action</span>
-          </th>
+    <Table columns={{ Key: "", Held: "num", Ends: "num hide-sm", Action: "sr" }}>
+      {locks.map((lock) => (
+        <tr key={lock.key} class={lock.key === wanted ? "tall at" : "tall"}>
+          <td class="fill">
+            <span class="mono">{lock.key}</span>
+            <span class="under clip" title={lock.owner}>
+              {lock.trace === null ? "" : `${lock.trace} · `}
+              {lock.owner}
+            </span>
+          </td>
+          <td class={serverNow() - lock.acquiredAt > HELD_LONG_MS ? "num retry strong" : "num"}>
+            <Lasting since={lock.acquiredAt} />
+          </td>
+          <td class="num hide-sm dim">
+            <Until at={lock.expiresAt} />
+          </td>
+          <td class="end">
+            <Act kind="quiet" onClick={() => askRelease(lock)}>
+              Release…
+            </Act>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {locks.map((lock) => (
-          <tr key={lock.key} class={lock.key === wanted ? "tall at" : "tall"}>
-            <td class="fill">
-              <span class="mono">{lock.key}</span>
-              <span class="under clip" title={lock.owner}>
-                {lock.trace === null ? "" : `${lock.trace} · `}
-                {lock.owner}
-              </span>
-            </td>
-            <td class={serverNow() - lock.acquiredAt > HELD_LONG_MS ? "num retry strong" : "num"}>
-              <Lasting since={lock.acquiredAt} />
-            </td>
-            <td class="num hide-sm dim">
-              <Until at={lock.expiresAt} />
-            </td>
-            <td class="end">
-              <Act kind="quiet" onClick={() => askRelease(lock)}>
-                Release…
-              </Act>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 
 function TypeTable({ types }: { readonly types: readonly LockType[] }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Type</th>
-          <th class="num">Acquired</th>
-          <th class="num hide-sm">p50</th>
-          <th class="num">p99</th>
-          <th class="num">Time-outs</th>
-          <th class="num hide-sm">Held most</th>
+    <Table
+      columns={{
+        Type: "",
+        Acquired: "num",
+        p50: "num hide-sm",
+        p99: "num",
+        "Time-outs": "num",
+        "Held most": "num hide-sm",
+      }}
+    >
+      {types.map(({ type, acquisitions, timeouts, p50Ms, p99Ms, heldMsMax }) => (
+        <tr key={type}>
+          <td class="name">{type}</td>
+          <td class="num">{f.count(acquisitions)}</td>
+          <td class="num dim hide-sm">{p50Ms === null ? "–" : f.span(p50Ms)}</td>
+          <td class="num">{p99Ms === null ? "–" : f.span(p99Ms)}</td>
+          <td class="num">
+            {timeouts === 0 ? (
+              <span class="faint">0</span>
+            ) : (
+              <span class="failed strong">{f.count(timeouts)}</span>
+            )}
+          </td>
+          <td class="num hide-sm dim">{f.span(heldMsMax)}</td>
         </tr>
-      </thead>
-      <tbody>
-        {types.map(({ type, acquisitions, timeouts, p50Ms, p99Ms, heldMsMax }) => (
-          <tr key={type}>
-            <td class="name">{type}</td>
-            <td class="num">{f.count(acquisitions)}</td>
-            <td class="num dim hide-sm">{p50Ms === null ? "–" : f.span(p50Ms)}</td>
-            <td class="num">{p99Ms === null ? "–" : f.span(p99Ms)}</td>
-            <td class="num">
-              {timeouts === 0 ? (
-                <span class="faint">0</span>
-              ) : (
-                <span class="failed strong">{f.count(timeouts)}</span>
-              )}
-            </td>
-            <td class="num hide-sm dim">{f.span(heldMsMax)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 

@@ -4,7 +4,7 @@ import { Slots, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { Glyph, Icon } from "../icons.tsx";
 import { serverNow } from "../live.ts";
-import { Ago, Btn, JobLink, Lasting, Num, Panel, Tag } from "../parts.tsx";
+import { Ago, Btn, JobLink, Lasting, Num, Panel, Table, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
 import type { Alert, Canary, JobSummary, QueueRow, WorkerBrief } from "../types.ts";
 
@@ -78,45 +78,42 @@ export function QueuesPanel({ queues }: { readonly queues: readonly QueueRow[] }
       {queues.length === 0 ? (
         <p class="body dim">None yet. The first job of a queue makes it.</p>
       ) : (
-        <table class="table">
-          <thead>
-            <tr>
-              <th>Queue</th>
-              <th class="hide-sm">Slots in use</th>
-              <th class="num">Pending</th>
-              <th class="num hide-sm">Oldest</th>
-              <th class="hide-sm">Ended, last hour</th>
-              <th class="num hide-md">Retry</th>
-              <th class="num">Failed</th>
+        <Table
+          columns={{
+            Queue: "",
+            "Slots in use": "hide-sm",
+            Pending: "num",
+            Oldest: "num hide-sm",
+            "Ended, last hour": "hide-sm",
+            Retry: "num hide-md",
+            Failed: "num",
+          }}
+        >
+          {queues.map((queue) => (
+            <tr key={queue.queue}>
+              <QueueCells queue={queue} />
+              <td class="hide-sm">
+                <Spark values={queue.spark} />
+              </td>
+              <td class="num hide-md">
+                <Num value={queue.counts.retry} />
+              </td>
+              <td class="num">
+                {queue.failedHour === 0 ? (
+                  <span class="faint">0</span>
+                ) : (
+                  <a
+                    class="failed"
+                    href={to("jobs", { status: "failed", queue: queue.queue })}
+                    title="in the last hour"
+                  >
+                    {f.count(queue.failedHour)}
+                  </a>
+                )}
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {queues.map((queue) => (
-              <tr key={queue.queue}>
-                <QueueCells queue={queue} />
-                <td class="hide-sm">
-                  <Spark values={queue.spark} />
-                </td>
-                <td class="num hide-md">
-                  <Num value={queue.counts.retry} />
-                </td>
-                <td class="num">
-                  {queue.failedHour === 0 ? (
-                    <span class="faint">0</span>
-                  ) : (
-                    <a
-                      class="failed"
-                      href={to("jobs", { status: "failed", queue: queue.queue })}
-                      title="in the last hour"
-                    >
-                      {f.count(queue.failedHour)}
-                    </a>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       )}
     </Panel>
   );

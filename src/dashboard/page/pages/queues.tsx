@@ -20,6 +20,7 @@ import {
   Num,
   Panel,
   Shown,
+  Table,
   Trouble,
 } from "../parts.tsx";
 import { to } from "../router.ts";
@@ -150,60 +151,55 @@ function QueueTable({
   readonly at: number;
 }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Queue</th>
-          <th class="hide-sm">Slots in use</th>
-          <th class="num">Pending</th>
-          <th class="num hide-sm">Oldest</th>
-          <th class="num hide-md">In /s</th>
-          <th class="num hide-sm">Out /s</th>
-          <th class="hide-md">Ended, last hour</th>
-          <th class="num hide-md">Retry</th>
-          <th class="num hide-md">Failed, 1 h</th>
-          <th>
-            <span class="sr">Action</span>
-          </th>
+    <Table
+      columns={{
+        Queue: "",
+        "Slots in use": "hide-sm",
+        Pending: "num",
+        Oldest: "num hide-sm",
+        "In /s": "num hide-md",
+        "Out /s": "num hide-sm",
+        "Ended, last hour": "hide-md",
+        Retry: "num hide-md",
+        "Failed, 1 h": "num hide-md",
+        Action: "sr",
+      }}
+    >
+      {rows.map((queue, index) => (
+        <tr key={queue.queue} data-row class={index === at ? "at" : ""}>
+          <QueueCells queue={queue} />
+          <td class="num hide-md dim">
+            {queue.inPerSecond === null ? "–" : queue.inPerSecond.toFixed(1)}
+          </td>
+          <td class="num hide-sm dim">
+            {queue.outPerSecond === null ? "–" : queue.outPerSecond.toFixed(1)}
+          </td>
+          <td class="hide-md">
+            <Spark values={queue.spark} />
+          </td>
+          <td class="num hide-md">
+            <Num value={queue.counts.retry} />
+          </td>
+          <td class="num hide-md">
+            {queue.failedHour === 0 ? (
+              <span class="faint">0</span>
+            ) : (
+              <a class="failed" href={to("jobs", { status: "failed", queue: queue.queue })}>
+                {f.count(queue.failedHour)}
+              </a>
+            )}
+          </td>
+          <td class="end">
+            <Act
+              {...(queue.paused === null ? { kind: "quiet" as const } : {})}
+              onClick={() => toggle(queue)}
+            >
+              {queue.paused === null ? "Pause…" : "Resume…"}
+            </Act>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {rows.map((queue, index) => (
-          <tr key={queue.queue} data-row class={index === at ? "at" : ""}>
-            <QueueCells queue={queue} />
-            <td class="num hide-md dim">
-              {queue.inPerSecond === null ? "–" : queue.inPerSecond.toFixed(1)}
-            </td>
-            <td class="num hide-sm dim">
-              {queue.outPerSecond === null ? "–" : queue.outPerSecond.toFixed(1)}
-            </td>
-            <td class="hide-md">
-              <Spark values={queue.spark} />
-            </td>
-            <td class="num hide-md">
-              <Num value={queue.counts.retry} />
-            </td>
-            <td class="num hide-md">
-              {queue.failedHour === 0 ? (
-                <span class="faint">0</span>
-              ) : (
-                <a class="failed" href={to("jobs", { status: "failed", queue: queue.queue })}>
-                  {f.count(queue.failedHour)}
-                </a>
-              )}
-            </td>
-            <td class="end">
-              <Act
-                {...(queue.paused === null ? { kind: "quiet" as const } : {})}
-                onClick={() => toggle(queue)}
-              >
-                {queue.paused === null ? "Pause…" : "Resume…"}
-              </Act>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 
@@ -279,40 +275,29 @@ function LimitTable({
   readonly pending: ReadonlyMap<string, number>;
 }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Limit</th>
-          <th>Of</th>
-          <th class="hide-sm">In use</th>
-          <th class="num hide-sm">Waiting</th>
-          <th>
-            <span class="sr">Action</span>
-          </th>
+    <Table
+      columns={{ Limit: "", Of: "", "In use": "hide-sm", Waiting: "num hide-sm", Action: "sr" }}
+    >
+      {limits.map((one) => (
+        <tr key={`${one.queue} ${one.kind} ${one.name}`}>
+          <td class="name">{limitText(one)}</td>
+          <td class="dim">
+            {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
+          </td>
+          <td class="hide-sm slotc">
+            <InUse limit={one} />
+          </td>
+          <td class="num hide-sm">
+            <Num value={one.kind === "queue" ? (pending.get(one.queue) ?? 0) : null} />
+          </td>
+          <td class="end">
+            <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
+              Change…
+            </Act>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {limits.map((one) => (
-          <tr key={`${one.queue} ${one.kind} ${one.name}`}>
-            <td class="name">{limitText(one)}</td>
-            <td class="dim">
-              {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
-            </td>
-            <td class="hide-sm slotc">
-              <InUse limit={one} />
-            </td>
-            <td class="num hide-sm">
-              <Num value={one.kind === "queue" ? (pending.get(one.queue) ?? 0) : null} />
-            </td>
-            <td class="end">
-              <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
-                Change…
-              </Act>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
 

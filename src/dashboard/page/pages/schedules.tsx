@@ -21,6 +21,7 @@ import {
   Panel,
   Shown,
   State,
+  Table,
   Tag,
   TaskLink,
   Until,
@@ -101,7 +102,7 @@ export function SchedulesPage(): JSX.Element {
               </Empty>
             </section>
           ) : (
-            <Table rows={rows} at={cursor.at} />
+            <ScheduleTable rows={rows} at={cursor.at} />
           )
         }
       </Shown>
@@ -130,7 +131,7 @@ function sayAbout(all: readonly Schedule[]): JSX.Element {
   );
 }
 
-function Table({
+function ScheduleTable({
   rows,
   at,
 }: {
@@ -139,26 +140,21 @@ function Table({
 }): JSX.Element {
   return (
     <section class="panel" aria-label="All schedules">
-      <table class="table">
-        <thead>
-          <tr>
-            <th>Schedule</th>
-            <th class="hide-sm">When</th>
-            <th class="hide-md">Task</th>
-            <th class="hide-sm">Last {RUNS} runs</th>
-            <th>Last</th>
-            <th class="hide-sm">Next</th>
-            <th>
-              <span class="sr">Action</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((schedule, index) => (
-            <Row key={schedule.name} schedule={schedule} isAt={index === at} />
-          ))}
-        </tbody>
-      </table>
+      <Table
+        columns={{
+          Schedule: "",
+          When: "hide-sm",
+          Task: "hide-md",
+          [`Last ${RUNS} runs`]: "hide-sm",
+          Last: "",
+          Next: "hide-sm",
+          Action: "sr",
+        }}
+      >
+        {rows.map((schedule, index) => (
+          <Row key={schedule.name} schedule={schedule} isAt={index === at} />
+        ))}
+      </Table>
     </section>
   );
 }
@@ -564,31 +560,22 @@ function Preview({ schedule }: { readonly schedule: Schedule }): JSX.Element {
 
 function RunTable({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>For</th>
-          <th>What became of it</th>
-          <th class="hide-sm">Job</th>
+    <Table columns={{ For: "", "What became of it": "", Job: "hide-sm" }}>
+      {runs.map((run) => (
+        <tr key={`${run.tick} ${run.manual}`}>
+          <td>
+            <Moment at={run.tick} /> {run.manual === true && <Tag>by hand</Tag>}
+          </td>
+          <td>
+            {run.status !== undefined && run.status !== null ? (
+              <State status={run.status} />
+            ) : (
+              <span class="dim">{run.outcome}</span>
+            )}
+          </td>
+          <td class="hide-sm">{run.job !== null && <JobLink id={run.job} />}</td>
         </tr>
-      </thead>
-      <tbody>
-        {runs.map((run) => (
-          <tr key={`${run.tick} ${run.manual}`}>
-            <td>
-              <Moment at={run.tick} /> {run.manual === true && <Tag>by hand</Tag>}
-            </td>
-            <td>
-              {run.status !== undefined && run.status !== null ? (
-                <State status={run.status} />
-              ) : (
-                <span class="dim">{run.outcome}</span>
-              )}
-            </td>
-            <td class="hide-sm">{run.job !== null && <JobLink id={run.job} />}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

@@ -21,6 +21,7 @@ import {
   Note,
   Panel,
   Shown,
+  Table,
   Tag,
   Trouble,
 } from "../parts.tsx";
@@ -587,34 +588,24 @@ function OneWorker({
 
 function LeaseTable({ leases }: { readonly leases: readonly Lease[] }): JSX.Element {
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th>Task</th>
-          <th class="hide-sm">Queue</th>
-          <th class="num">Attempt</th>
-          <th class="num">Runs for</th>
-        </tr>
-      </thead>
-      <tbody>
-        {leases.map((lease) => (
-          <tr key={lease.id} data-row>
-            <td>
-              <span class="line">
-                <Glyph status="processing" />
-                <span class="name">
-                  <JobLink id={lease.id}>{lease.task}</JobLink>
-                </span>
+    <Table columns={{ Task: "", Queue: "hide-sm", Attempt: "num", "Runs for": "num" }}>
+      {leases.map((lease) => (
+        <tr key={lease.id} data-row>
+          <td>
+            <span class="line">
+              <Glyph status="processing" />
+              <span class="name">
+                <JobLink id={lease.id}>{lease.task}</JobLink>
               </span>
-            </td>
-            <td class="hide-sm dim">{lease.queue}</td>
-            <td class="num dim">{lease.attempt}</td>
-            <td class="num">
-              <Lasting since={lease.claimedAt} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+            </span>
+          </td>
+          <td class="hide-sm dim">{lease.queue}</td>
+          <td class="num dim">{lease.attempt}</td>
+          <td class="num">
+            <Lasting since={lease.claimedAt} />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { useData } from "../live.ts";
 import { layered, type Placed } from "../layers.ts";
-import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Tag } from "../parts.tsx";
+import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Table, Tag } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 
@@ -70,35 +70,32 @@ export function WorkflowsPage(): JSX.Element {
                 move with who and why.
               </Empty>
             ) : (
-              <table class="table">
-                <thead>
-                  <tr>
-                    <th>Workflow</th>
-                    <th class="hide-sm">States</th>
-                    <th class="num">Version</th>
-                    <th class="num hide-sm">Declared</th>
+              <Table
+                columns={{
+                  Workflow: "",
+                  States: "hide-sm",
+                  Version: "num",
+                  Declared: "num hide-sm",
+                }}
+              >
+                {rows.map((one, index) => (
+                  <tr key={one.name} data-row class={index === cursor.at ? "at" : ""}>
+                    <td>
+                      <a class="name" href={to(["workflows", one.name])}>
+                        {one.name}
+                      </a>
+                      {one.parent !== null && <span class="dim"> of {one.parent}</span>}
+                    </td>
+                    <td class="hide-sm fill dim">
+                      {one.states.map(({ name }) => name).join(", ")}
+                    </td>
+                    <td class="num">{one.version}</td>
+                    <td class="num hide-sm dim">
+                      <Ago at={one.declaredAt} word=" ago" />
+                    </td>
                   </tr>
-                </thead>
-                <tbody>
-                  {rows.map((one, index) => (
-                    <tr key={one.name} data-row class={index === cursor.at ? "at" : ""}>
-                      <td>
-                        <a class="name" href={to(["workflows", one.name])}>
-                          {one.name}
-                        </a>
-                        {one.parent !== null && <span class="dim"> of {one.parent}</span>}
-                      </td>
-                      <td class="hide-sm fill dim">
-                        {one.states.map(({ name }) => name).join(", ")}
-                      </td>
-                      <td class="num">{one.version}</td>
-                      <td class="num hide-sm dim">
-                        <Ago at={one.declaredAt} word=" ago" />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+                ))}
+              </Table>
             )}
           </section>
         )}
@@ -429,36 +426,33 @@ function Items({
             rows.length === 0 ? (
               <Empty title={status === null ? "No item yet." : `No item is ${status}.`} />
             ) : (
-              <table class="table">
-                <thead>
-                  <tr>
-                    <th>Item</th>
-                    <th>State</th>
-                    <th class="hide-sm">Tenant</th>
-                    <th class="num hide-sm">Revision</th>
-                    <th class="num">In it for</th>
+              <Table
+                columns={{
+                  Item: "",
+                  State: "",
+                  Tenant: "hide-sm",
+                  Revision: "num hide-sm",
+                  "In it for": "num",
+                }}
+              >
+                {rows.map((item, index) => (
+                  <tr key={item.id} data-row class={index === cursor.at ? "at" : ""}>
+                    <td>
+                      <a class="name" href={to(["items", item.id])}>
+                        {item.identifier}
+                      </a>
+                    </td>
+                    <td>
+                      <Tag>{item.status}</Tag>
+                    </td>
+                    <td class="hide-sm dim">{item.tenant}</td>
+                    <td class="num hide-sm dim">{item.revision}</td>
+                    <td class="num dim">
+                      <Ago at={item.enteredAt} />
+                    </td>
                   </tr>
-                </thead>
-                <tbody>
-                  {rows.map((item, index) => (
-                    <tr key={item.id} data-row class={index === cursor.at ? "at" : ""}>
-                      <td>
-                        <a class="name" href={to(["items", item.id])}>
-                          {item.identifier}
-                        </a>
-                      </td>
-                      <td>
-                        <Tag>{item.status}</Tag>
-                      </td>
-                      <td class="hide-sm dim">{item.tenant}</td>
-                      <td class="num hide-sm dim">{item.revision}</td>
-                      <td class="num dim">
-                        <Ago at={item.enteredAt} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+                ))}
+              </Table>
             )
           }
         </Shown>

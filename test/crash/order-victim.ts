@@ -61,4 +61,4 @@ const store = watched(await openStore(url, { runtime }));
 const holdfast = await openHoldfast(store, { runtime, version: "build-0", migrate: false });
 await carryOut(holdfast, orderTasks(new Ledger(ledger), point));
 await holdfast.close();
-writeSync(process.stdout.fd, JSON.stringify(points));
+process.stdout.write(JSON.stringify(points)); // writeSync may write a part of it

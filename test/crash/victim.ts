@@ -30,4 +30,4 @@ const engine = await SqliteEngine.open({ path, runtime, create: false, probe });
 const store = await storeOn(engine);
 await verb.act(store);
 await store.close();
-writeSync(process.stdout.fd, JSON.stringify(points));
+process.stdout.write(JSON.stringify(points)); // writeSync may write a part of it

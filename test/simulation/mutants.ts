@@ -289,8 +289,8 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a rate goes by the clock of the worker", {
     file: CLAIM,
-    find: 'const nowMs = Number(clock[0]?.["now"]);',
-    put: "const nowMs = clock.length === 0 ? 0 : engine.runtime.now();",
+    find: 'const nowMs = Number(setting["now"]);',
+    put: "const nowMs = engine.runtime.now();",
   }),
   mutant("a rate's instant is written in a transaction of its own, and gets lost", {
     file: CLAIM,

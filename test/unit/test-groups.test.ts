@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
-import { evidenceOf, readReport } from "../../scripts/evidence.ts";
+import { evidenceOf, readEvidence, readReport } from "../../scripts/evidence.ts";
 import { failedFilesIn, failuresIn, plan } from "../../scripts/test.ts";
 
 /** What would run in a project with these files. */
@@ -67,13 +67,19 @@ test("the page of a long run has the totals of each group and what its tests rep
   const { totals, diagnostics } = readReport(output);
   assert.deepEqual(diagnostics, ["seed 7, 300 runs"]);
   assert.deepEqual([totals.get("pass"), totals.get("fail")], [1, 1]);
-  const page = evidenceOf([{ group: "model", code: 1, ms: 1_600, output }], ["seed 7"]);
-  assert.match(page, /^- seed 7$/m);
-  assert.match(page, /^\| model \| 1 \| 1 \| 0 \| 2 \| \*\*failed\*\* \|$/m);
-  const again = ["test/model/a.test.ts"];
-  const later = evidenceOf([{ group: "model", code: 0, ms: 1_600, output, again }], []);
-  assert.match(later, /\| passed; test\/model\/a\.test\.ts the second time, alone \|$/m);
+  const first = { commit: "abc1234", seed: "7", before: readEvidence("") };
+  const page = evidenceOf([{ group: "model", code: 1, ms: 1_600, output }], first);
+  assert.match(page, /^\| model \| 1 \| 1 \| 0 \| 2 \| abc1234 \| 7 \| \*\*failed\*\* \|$/m);
   assert.match(page, /## model\n\n```\nseed 7, 300 runs\n```/);
+  const again = ["test/cli/a.test.ts"];
+  const later = { commit: "def5678", seed: "8", before: readEvidence(page) };
+  const both = evidenceOf([{ group: "cli", code: 0, ms: 1_600, output: "", again }], later);
+  assert.match(both, /^\| model \| .* \| abc1234 \| 7 \|/m);
+  assert.match(
+    both,
+    /^\| cli \| .* \| 8 \| passed; test\/cli\/a\.test\.ts the second time, alone \|$/m,
+  );
+  assert.match(both, /## model\n\n```\nseed 7, 300 runs\n```/);
 });
 
 test("the files with a failure are those that the report names at its end", () => {

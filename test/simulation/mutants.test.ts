@@ -1,5 +1,6 @@
 /** A simulation that finds nothing may be one that can not find anything: so bugs are planted, and it has to. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { everyNth, isLong } from "../support/scale.ts";
 import { hunt, tableOf } from "./hunt.ts";
@@ -22,6 +23,15 @@ test("where bugs were found is noted of bugs that there are", () => {
     Object.keys(foundAt).filter((name) => !names.has(name)),
     [],
   );
+});
+
+test("every bug has its place in the source, also those that are not looked for this time", () => {
+  const patches = mutants.flatMap((mutant) => mutant.patches);
+  const lost = patches.filter(({ file, find }) => {
+    const source = readFileSync(new URL(`../../src/${file}`, import.meta.url), "utf8");
+    return source.split(find).length !== 2;
+  });
+  assert.deepEqual(lost, []);
 });
 
 test("a bug whose place in the source is gone is an error, not a bug that was not found", async () => {

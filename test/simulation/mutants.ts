@@ -294,10 +294,10 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a rate's instant is written in a transaction of its own, and gets lost", {
     file: CLAIM,
-    find: "this.#parts.claims.tx.runAll(this.#parts.gates.changes()),",
+    find: "this.#parts.claims.runLast(this.#parts.gates.changes()),",
     put:
       "this.#parts.engine.runtime.random() < 0.5" +
-      " ? this.#parts.claims.tx.runAll(this.#parts.gates.changes()) : Promise.resolve([]),",
+      " ? this.#parts.claims.runLast(this.#parts.gates.changes()) : Promise.resolve([]),",
   }),
   mutant("a lease that has ended is not counted", {
     file: CLAIM,

@@ -10,7 +10,7 @@ import { sql } from "../../src/database/sql.ts";
 import type { ClaimedJob } from "../../src/jobs/store.ts";
 import type { RuleChange } from "../../src/queues/store.ts";
 import { newJob, nextId, done, upTo } from "../support/jobs.ts";
-import { notItsTurn, reasonOf, runSeed, sized } from "../support/scale.ts";
+import { isLong, notItsTurn, reasonOf, runSeed, sized } from "../support/scale.ts";
 import { seededRandom } from "../support/runtime.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 
@@ -78,7 +78,7 @@ for (const kind of ["postgres", "mysql"] as const) {
     // With a limit of the queue all claims are serial, which would hide a gate of a lane that is not locked.
     test("of lanes alone are never exceeded", { timeout: RUN_MS_MAX }, async (t) => {
       const most = await race(kind, [ofEachLane], t);
-      assert.equal(most.lane, OF_LANE);
+      assertReached(most, { lane: OF_LANE });
     });
 
     test(
@@ -86,10 +86,24 @@ for (const kind of ["postgres", "mysql"] as const) {
       { timeout: RUN_MS_MAX },
       async (t) => {
         const most = await race(kind, [...ofQueueAndTask, ofEachLane], t);
-        assert.deepEqual(most, { queue: OF_QUEUE, lane: OF_LANE, task: OF_TASK });
+        assertReached(most, { queue: OF_QUEUE, lane: OF_LANE, task: OF_TASK });
       },
     );
   });
+}
+
+/** None is exceeded, and the run came close to each; the witness looks now and then, and in a sample it may miss the peak. */
+function assertReached(
+  most: Readonly<Record<string, number>>,
+  limits: Readonly<Record<string, number>>,
+): void {
+  for (const [what, limit] of Object.entries(limits)) {
+    const seen = most[what] ?? 0;
+    assert.ok(
+      seen <= limit && seen >= (isLong ? limit : limit - 1),
+      `${what}: ${seen} of ${limit}`,
+    );
+  }
 }
 
 /** Every job is done once. Returns the most that ran at once. */

@@ -9,7 +9,7 @@
  * fairness: one lane with a great many pending jobs and a hundred lanes with ten each. Counts the claims until the small
  * lanes are done, and compares how long a claim takes with claims from a queue without lanes that is as deep.
  *
- * Environment: JOBS (20,000), ROUNDS (3), ROWS (1,000,000), ENGINES=sqlite,postgres,mariadb.
+ * Environment: JOBS (20,000), ROUNDS (3), ROWS (1,000,000), CLAIMS (1,000), ENGINES=sqlite,postgres,mariadb.
  */
 import { openStore, type Store } from "../src/app/store.ts";
 import { sql } from "../src/database/sql.ts";
@@ -40,7 +40,7 @@ const ROWS = numberFrom("ROWS", 1_000_000);
 const LANES = 100;
 const SMALL_JOBS = 10;
 const BATCH = 20;
-const CLAIMS = 200;
+const CLAIMS = numberFrom("CLAIMS", 1_000);
 const LEASE_MS = 60_000;
 /** Never reached. */
 const HIGH = 1_000_000;

@@ -319,7 +319,7 @@ describe("plans of items on MySQL", { ...limits, skip: missing("mysql") }, () =>
     await admin.query("set session sql_mode = 'ANSI_QUOTES'");
     await admin.query("set session explain_format = 'TRADITIONAL'").catch(() => {});
     const [triggers] = await admin.query<RowDataPacket[]>(
-      "select trigger_name as name from information_schema.triggers where trigger_schema = database()",
+      "select trigger_name as name from information_schema.triggers where event_object_schema = database()",
     );
     const id = (n: string): string =>
       `lower(concat(lpad(hex(${n}), 8, '0'), '-aaaa-7000-8000-', lpad(hex(${n}), 12, '0')))`;

@@ -114,7 +114,7 @@ async function withoutTriggers(
     `select trigger_name as name, action_timing as moment, event_manipulation as event, event_object_table as owner,
             action_statement as body
        from information_schema.triggers
-      where trigger_schema = database() and event_object_table in (?)`,
+      where event_object_schema = database() and event_object_table in (?)`,
     [tables],
   );
   for (const { name } of guards) await connection.query(`drop trigger ${String(name)}`);

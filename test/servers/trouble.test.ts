@@ -1,6 +1,7 @@
 /** A server that is restarted, cuts its clients off or refuses to write, under a worker and a client that are at work. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { OutcomeUnknownError } from "../../src/core/errors.ts";
 import { openHoldfast, StoreUnavailableError } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
@@ -26,6 +27,11 @@ async function checkNothingElse(crew: Crew, stream: Stream, others: number): Pro
   assert.ok(jobs.length <= known + stream.unknown, "a job is there that nobody was told of");
 }
 
+/** A pool may not have noticed yet that its idle connection is gone. Then the enqueue is lost on its way. */
+function isUnreachable(error: unknown): boolean {
+  return error instanceof StoreUnavailableError || error instanceof OutcomeUnknownError;
+}
+
 /** The server goes and comes back while two handlers run and jobs are enqueued. */
 async function outlive(
   engine: EngineUnderTest,
@@ -40,7 +46,7 @@ async function outlive(
   const { pid } = server;
   await goDown(server);
   await assert.rejects(crew.holdfast.stats(), StoreUnavailableError);
-  await assert.rejects(crew.quick(), StoreUnavailableError);
+  await assert.rejects(crew.quick(), isUnreachable);
   crew.end(held[0].id);
   await until("somebody complains", () => crew.complaints().size > 0);
   await server.restart();

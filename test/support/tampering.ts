@@ -17,7 +17,7 @@ export async function takeGuardsAway(
     const listed: Sql =
       engine.address?.engine === "mysql"
         ? sql`select trigger_name as name from information_schema.triggers
-               where trigger_schema = database() and ${engine.among(sql`event_object_table`, owned)}`
+               where event_object_schema = database() and ${engine.among(sql`event_object_table`, owned)}`
         : sql`select name from sqlite_schema
                where type = 'trigger' and ${engine.among(sql`tbl_name`, owned)}`;
     return drop(await engine.all<{ name: string }>(listed));

@@ -47,6 +47,7 @@ function lanesByMinimum(queue: string, after: string | null, limit: number): Lan
 
 const OURS = "holdfast\\_%";
 
+/** Only `event_object_schema` narrows the search: by `trigger_schema`, MariaDB opens the tables of every database. */
 async function catalogue(engine: Engine): Promise<string[]> {
   const parts = await engine.all<{ kind: string; owner: string; name: string }>(sql`
     select case table_type when 'VIEW' then 'view' else 'table' end as kind, '' as owner, table_name as name
@@ -63,7 +64,7 @@ async function catalogue(engine: Engine): Promise<string[]> {
      union all
     select 'trigger', '', trigger_name
       from information_schema.triggers
-     where trigger_schema = database() and trigger_name like ${OURS}`);
+     where event_object_schema = database() and trigger_name like ${OURS}`);
   if (!(await seesTriggers(engine)) && !parts.some(({ kind }) => kind === "trigger")) {
     throw new StoreRefusedError({
       problem: "the user cannot see triggers. Grant it the TRIGGER privilege.",

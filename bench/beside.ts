@@ -1,99 +1,99 @@
 /**
  * Is this checkout as fast as another one of the same project? `npm run bench:beside -- <folder>`
  *
- * The other one, usually of an older commit with its packages installed, answers the same questions in turn with this one;
- * a ratio is the median of the ratios of each round.
+ * The other one is usually an older commit with its packages installed. A process of each answers the same small orders in
+ * turn, both warm and seconds apart, so that a machine that slows down slows both; a ratio is the median of the ratios of
+ * all rounds.
  *
- * Environment: as of compare.ts; ROUNDS (5), JOBS (50,000), SINGLES (1,000), SIZE=10.
+ * Environment: ROUNDS (15), JOBS (20,000), SINGLES (500), SIZE=10, ENGINES=sqlite,postgres,mariadb.
  */
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
+import { Contestant } from "./contestants.ts";
 import { numberFrom, wordsFrom } from "./environment.ts";
 import { median, perSecond, printTable, progress, ratio } from "./figures.ts";
 import { SQL_ENGINES } from "./fill.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
+import type { Figures, Metric } from "./questions/question.ts";
 import { getServers } from "./servers.ts";
+import { holdfast } from "./systems/holdfast.ts";
+import { keyOf, type System } from "./systems/system.ts";
 
-const ROUNDS = numberFrom("ROUNDS", 5);
-const QUESTIONS = ["enqueue", "drain"];
+/** What each process does first, so that its code is compiled. */
+const WARM_UP_ROUNDS = 3;
+const QUESTIONS = ["enqueue", "drain"] as const;
+const METRICS: readonly Metric[] = ["one by one", "in bulk", "drain"];
 
-/** Figures of one round, by engine and metric. */
-type Figures = Map<string, number>;
+const rounds = numberFrom("ROUNDS", 15);
+const order = {
+  jobs: numberFrom("JOBS", 20_000),
+  singles: numberFrom("SINGLES", 500),
+  bytes: numberFrom("SIZE", 10),
+  pickups: 0,
+};
 
-const here = resolve(import.meta.dirname, "..");
-const [, , other] = process.argv;
-if (other === undefined) {
-  console.error("Name the folder of the other checkout: npm run bench:beside -- ../old");
-  process.exit(2);
+interface Round {
+  readonly ours: Figures;
+  readonly theirs: Figures;
 }
 
-function measure(checkout: string): Figures {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-beside-"));
-  const results = join(folder, "results.json");
-  const env = { JOBS: "50000", SINGLES: "1000", SIZE: "10", ...process.env };
-  try {
-    const args = ["bench/compare.ts", ...QUESTIONS, "--json", results];
-    execFileSync(join(checkout, "node_modules/.bin/node"), args, {
-      cwd: checkout,
-      env: { ...env, ROUNDS: "1", PEER: "none" },
-      stdio: ["ignore", "ignore", "ignore"],
-    });
-    return figuresIn(JSON.parse(readFileSync(results, "utf8")) as Results);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+async function answers(contestant: Contestant): Promise<Figures> {
+  const figures: Figures[] = [];
+  for (const question of QUESTIONS) figures.push(await contestant.ask({ ...order, question }));
+  return Object.assign({}, ...figures) as Figures;
+}
+
+async function compare(system: System, other: string): Promise<Round[]> {
+  using ours = new Contestant(system);
+  using theirs = new Contestant(system, other);
+  const measured: Round[] = [];
+  for (let round = -WARM_UP_ROUNDS; round < rounds; round += 1) {
+    // Each goes first in every other round.
+    const [first, second] = round % 2 === 0 ? [ours, theirs] : [theirs, ours];
+    const [one, two] = [await answers(first), await answers(second)];
+    if (round < 0) continue;
+    measured.push(first === ours ? { ours: one, theirs: two } : { ours: two, theirs: one });
+    progress(`${keyOf(system)}: round ${round + 1} of ${rounds}`);
   }
+  return measured;
 }
 
-interface Results {
-  readonly systems: readonly {
-    readonly system: string;
-    readonly figures: Readonly<Record<string, readonly number[]>>;
-  }[];
+function rowOf(metric: Metric, measured: readonly Round[]): string[] {
+  const ours = measured.map((round) => round.ours[metric] ?? Number.NaN);
+  const theirs = measured.map((round) => round.theirs[metric] ?? Number.NaN);
+  const each = ours.map((figure, at) => (figure / (theirs[at] ?? Number.NaN)).toFixed(2));
+  const [both, sorted] = [ratio(ours, theirs).toFixed(3), each.toSorted()];
+  return [
+    metric,
+    perSecond(median(theirs)),
+    perSecond(median(ours)),
+    both,
+    `${sorted.at(0)} to ${sorted.at(-1)}`,
+  ];
 }
 
-function figuresIn({ systems }: Results): Figures {
-  const ours = systems.filter(({ system }) => system.startsWith("holdfast on "));
-  return new Map(
-    ours.flatMap(({ system, figures }) =>
-      Object.entries(figures).map(([metric, [figure = Number.NaN]]) => [
-        `${system}: ${metric}`,
-        figure,
-      ]),
-    ),
-  );
-}
-
-async function main(folder: string): Promise<void> {
+async function main(other: string): Promise<void> {
   const machine = await lookAtMachine();
   sayHowQuiet(machine);
-  await using servers = await getServers(wordsFrom("ENGINES", SQL_ENGINES));
-  for (const reason of servers.missing.values()) console.log(`LEFT OUT: ${reason}`);
-  const rounds: { readonly new: Figures; readonly old: Figures }[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
-    // Each goes first in every other round.
-    const first = round % 2 === 0 ? measure(here) : measure(folder);
-    const second = round % 2 === 0 ? measure(folder) : measure(here);
-    rounds.push(round % 2 === 0 ? { new: first, old: second } : { new: second, old: first });
-    progress(`round ${round + 1} of ${ROUNDS}`);
+  const engines = wordsFrom("ENGINES", SQL_ENGINES);
+  await using servers = await getServers(engines);
+  const rows: string[][] = [];
+  for (const engine of engines) {
+    const reason = servers.missing.get(engine);
+    if (reason !== undefined) {
+      console.log(`LEFT OUT: ${reason}`);
+      continue;
+    }
+    const measured = await compare(holdfast(engine), other);
+    rows.push(...METRICS.map((metric) => [engine, ...rowOf(metric, measured)]));
   }
-  const metrics = [...(rounds[0]?.new.keys() ?? [])];
-  const rows = metrics.map((metric) => {
-    const ours = rounds.map((round) => round.new.get(metric) ?? Number.NaN);
-    const theirs = rounds.map((round) => round.old.get(metric) ?? Number.NaN);
-    const each = ours.map((figure, at) => (figure / (theirs[at] ?? Number.NaN)).toFixed(2));
-    return [
-      metric,
-      perSecond(median(theirs)),
-      perSecond(median(ours)),
-      ratio(ours, theirs).toFixed(3),
-      each.join(" "),
-    ];
-  });
-  printTable(["figure", "other", "this", "ratio", "rounds"], rows);
-  console.log(`\nMachine: ${machine.words}.`);
+  printTable(["engine", "figure", "other", "this", "ratio", "rounds"], rows);
+  console.log(`\n${rounds} rounds. Machine: ${machine.words}.`);
   if (!machine.quiet) console.log("THE MACHINE WAS NOT QUIET: see above.");
 }
 
-await main(resolve(other));
+const [, , folder] = process.argv;
+if (folder === undefined) {
+  console.error("Name the folder of the other checkout: npm run bench:beside -- ../old");
+  process.exit(2);
+}
+await main(resolve(folder));

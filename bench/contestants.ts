@@ -1,22 +1,24 @@
 /** The processes of those who take part, and how they are asked. */
 import { fork, type ChildProcess } from "node:child_process";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Answer } from "./contestant.ts";
 import type { Figures, Order } from "./questions/question.ts";
 import { keyOf, type System } from "./systems/system.ts";
 
-const PROGRAM = join(import.meta.dirname, "contestant.ts");
+const HERE = resolve(import.meta.dirname, "..");
 /** Nobody takes longer than this for one order. */
 const ORDER_MS_MAX = 10 * 60_000;
 
-export class Contestant {
+export class Contestant implements Disposable {
   readonly system: System;
   readonly #process: ChildProcess;
 
-  constructor(system: System) {
+  /** Of this checkout, or of another one of the project. */
+  constructor(system: System, checkout = HERE) {
     this.system = system;
     // What peers print is not ours to show, but what they complain about is.
-    this.#process = fork(PROGRAM, [keyOf(system)], {
+    this.#process = fork(join(checkout, "bench/contestant.ts"), [keyOf(system)], {
+      cwd: checkout,
       stdio: ["ignore", "ignore", "inherit", "ipc"],
     });
   }
@@ -30,6 +32,10 @@ export class Contestant {
 
   end(): void {
     if (this.#process.connected) this.#process.disconnect();
+  }
+
+  [Symbol.dispose](): void {
+    this.end();
   }
 
   async #said(order: Order): Promise<Answer> {

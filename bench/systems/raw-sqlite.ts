@@ -14,6 +14,7 @@ type Ready = [
   attempts: number,
   crashes: number,
   maxAttempts: number,
+  ...others: unknown[],
 ];
 type Taken = [
   queue: string,
@@ -23,6 +24,7 @@ type Taken = [
   attempts: number,
   crashes: number,
   maxAttempts: number,
+  lane: string | null,
   claimedAt: number,
 ];
 export type Held = [id: string, epoch: number];
@@ -55,8 +57,8 @@ export class Turns {
   readonly #peek: StatementSync;
   readonly #deleteReady: StatementSync;
   readonly #insertLease: StatementSync;
-  readonly #readJob: StatementSync;
-  readonly #takeLease: StatementSync;
+  readonly #findLease: StatementSync;
+  readonly #deleteLease: StatementSync;
   readonly #insertFinished: StatementSync;
 
   constructor(db: DatabaseSync) {
@@ -66,11 +68,11 @@ export class Turns {
       statement.setReturnArrays(true);
       return statement;
     };
-    this.#peek = prepare(statements.peekTasks);
+    this.#peek = prepare(statements.peekQueue);
     this.#deleteReady = prepare(statements.deleteReady);
     this.#insertLease = prepare(statements.insertLease);
-    this.#readJob = prepare(statements.readJob);
-    this.#takeLease = prepare(statements.takeLease);
+    this.#findLease = prepare(statements.findLease);
+    this.#deleteLease = prepare(statements.deleteLease);
     this.#insertFinished = prepare(statements.insertFinished);
   }
 
@@ -85,22 +87,22 @@ export class Turns {
   }
 
   #settle([id, epoch]: Held, { worker }: RawClaim, now: number): void {
-    const [queue, task, rank, key, attempts, crashes, most, at] = this.#takeLease.get(
+    const [queue, task, rank, key, attempts, crashes, most, lane, at] = this.#findLease.get(
       id,
       worker,
       epoch,
     ) as unknown as Taken;
-    const travels = [id, queue, task, rank, key, epoch, attempts, crashes, most];
+    this.#deleteLease.run(id);
+    const travels = [id, queue, task, rank, key, epoch, attempts, crashes, most, lane];
     this.#insertFinished.run(...travels, "done", worker, at, now, null, null);
   }
 
   #claim({ worker, task: only, limit }: RawClaim, now: number): Held[] {
-    const rows = this.#peek.all(QUEUE, JSON.stringify([only]), limit) as unknown as Ready[];
+    const rows = this.#peek.all(QUEUE, JSON.stringify([only]), now, limit) as unknown as Ready[];
     return rows.map(([id, queue, task, rank, key, epoch, attempts, crashes, most]) => {
       this.#deleteReady.run(id);
-      const travels = [id, queue, task, rank, key, epoch + 1, attempts + 1, crashes, most];
+      const travels = [id, queue, task, rank, key, epoch + 1, attempts + 1, crashes, most, null];
       this.#insertLease.run(...travels, worker, now + LEASE_MS, now, now, CLAIM);
-      this.#readJob.get(id);
       return [id, epoch + 1];
     });
   }

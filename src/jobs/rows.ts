@@ -281,8 +281,18 @@ function attemptRow(
 
 export function jobColumns(row: JobColumns): JobColumns {
   const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane } = row;
-  const counts = { epoch, attempts, crashes, max_attempts };
-  return { id, queue, task, rank, job_key, ...counts, lane: laneName(lane) };
+  return {
+    id,
+    queue,
+    task,
+    rank,
+    job_key,
+    epoch,
+    attempts,
+    crashes,
+    max_attempts,
+    lane: laneName(lane),
+  };
 }
 
 /** In the `lane` of a pending job, the name of a limited task follows after this character, which no name contains. */
@@ -290,7 +300,9 @@ export const LANE_END = "\u001F";
 
 /** The lane as the job was enqueued in it; null: in none. */
 export function laneName(lane: string | null): string | null {
-  const [name = ""] = (lane ?? "").split(LANE_END);
+  if (lane === null || lane === "") return null;
+  const end = lane.indexOf(LANE_END);
+  const name = end === -1 ? lane : lane.slice(0, end);
   return name === "" ? null : name;
 }
 

@@ -76,16 +76,24 @@ export class WorkerTimes {
     await this.#flush();
   }
 
-  #cell(kind: TimesRow["kind"], given: string, stepMs: number): Histogram {
-    const at = Math.floor(this.#parts.runtime.now() / stepMs) * stepMs;
+  /** Called for every job. */
+  #cell(kind: TimesRow["kind"], name: string, stepMs: number): Histogram {
+    const now = this.#parts.runtime.now();
+    const at = now - (now % stepMs);
     const cells = this.#cells[kind];
     if (at !== this.#since[kind]) cells.clear();
     this.#since[kind] = at;
-    const name = cells.has(given) || cells.size < NAMES_MAX ? given : OTHER_QUEUES;
+    const cell = cells.get(name) ?? this.#addCell(kind, name, at);
+    if (!this.#unwritten.has(cell)) this.#note(cell);
+    return cell.histogram;
+  }
+
+  #addCell(kind: TimesRow["kind"], given: string, at: number): Cell {
+    const cells = this.#cells[kind];
+    const name = cells.size < NAMES_MAX ? given : OTHER_QUEUES;
     const cell = cells.get(name) ?? { kind, at, name, histogram: new Histogram() };
     cells.set(name, cell);
-    this.#note(cell);
-    return cell.histogram;
+    return cell;
   }
 
   #note(cell: Cell): void {

@@ -42,7 +42,7 @@ export class Reporter {
   readonly events: Events<WorkerEvents>;
   #worker = "";
   readonly #parts: ReporterParts;
-  readonly #meters = new Set<Meter>();
+  #meters: readonly Meter[] = [];
   readonly #counters: { -readonly [name in keyof Counters]: number } = {
     claimed: 0,
     done: 0,
@@ -86,8 +86,10 @@ export class Reporter {
 
   /** Returns the function that removes the meter. */
   measure(meter: Meter): () => void {
-    this.#meters.add(meter);
-    return () => void this.#meters.delete(meter);
+    this.#meters = [...this.#meters, meter];
+    return () => {
+      this.#meters = this.#meters.filter((each) => each !== meter);
+    };
   }
 
   /** A claim was answered, even if it returned no job. */
@@ -105,7 +107,7 @@ export class Reporter {
 
   /** `heldMs`: how long ago it was claimed. */
   started(job: ClaimedJob, heldMs: number): void {
-    if (this.#meters.size > 0) this.#measureStart(job, heldMs);
+    if (this.#meters.length > 0) this.#measureStart(job, heldMs);
     this.events.emit("job:started", () => jobEvent(job));
   }
 

@@ -83,7 +83,7 @@ function watchEngine({ prototype }: typeof HotStatements): void {
 
 /** The same number of values, and every one of them is right. */
 function removeFence(name: string): void {
-  if (name !== "takeLease" && name !== "extendLease") throw new Error(`No fence in '${name}'.`);
+  if (name !== "findLease" && name !== "extendLease") throw new Error(`No fence in '${name}'.`);
   const fenced = statements[name];
   const open = fenced
     .replace("locked_by = ?", "? is not null")

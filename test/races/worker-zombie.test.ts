@@ -152,7 +152,7 @@ suite("a worker that was frozen for two leases", { concurrency: true, skip: noFr
   });
 
   const plants = [
-    ["takeLease", ["settle", "release"]],
+    ["findLease", ["settle", "release"]],
     ["extendLease", ["extend"]],
   ] as const;
   for (const [plant, verbs] of everyNth(plants.length, plants)) {

@@ -53,6 +53,9 @@ export function checkLabel(field: string, text: string, lengthMax: number): stri
   return text;
 }
 
+/** Nearly every name: none of the rules below can be broken. */
+const PLAIN = /^[\w.:@/-]+$/;
+
 function problemOf(text: unknown, lengthMax: number): string | null {
   if (typeof text !== "string")
     return `must be a string, not ${text === null ? "null" : typeof text}.`;
@@ -60,6 +63,7 @@ function problemOf(text: unknown, lengthMax: number): string | null {
   if (text.length > lengthMax) {
     return `has ${text.length} characters; at most ${lengthMax} are allowed.`;
   }
+  if (PLAIN.test(text)) return null;
   if (text.trim() !== text) return `${show(text)} must not begin or end with white space.`;
   if (hasControl(text)) return `${show(text)} contains a control character.`;
   if (hasInvisible(text)) {

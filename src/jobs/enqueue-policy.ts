@@ -76,10 +76,7 @@ export async function prepareEnqueue(
   { engine, rules, tx }: { engine: Engine; rules: ClaimRules; tx?: Transaction },
   jobs: readonly NewJob[],
 ): Promise<void> {
-  await readAgeing(
-    engine,
-    jobs.map(({ priority }) => ({ rank: 0 - priority })),
-  );
+  if (jobs.some(({ priority }) => priority !== 0)) await readAgeing(engine);
   const withLane = jobs.filter(({ lane = null }) => lane !== null);
   if (withLane.length > 0) {
     await rules.useLanes(

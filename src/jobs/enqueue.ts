@@ -92,12 +92,14 @@ export abstract class Sender {
 
   async #enqueueAll(calls: readonly EnqueueCall[]): Promise<Job<unknown>[]> {
     const enqueued = await this.enqueueCalls(calls, this.newId);
-    const tasks = calls.flatMap(({ task, inputs }) =>
-      inputs.map(() => (typeof task === "string" ? task : task.name)),
-    );
-    return enqueued.map(
-      (row, index) => new Job({ ...row, task: tasks[index] ?? "", jobs: this.jobs }),
-    );
+    const made: Job<unknown>[] = [];
+    for (const { task, inputs } of calls) {
+      const name = typeof task === "string" ? task : task.name;
+      const rows = enqueued.slice(made.length, made.length + inputs.length);
+      for (const { id, added } of rows)
+        made.push(new Job({ id, added, task: name, jobs: this.jobs }));
+    }
+    return made;
   }
 }
 
@@ -355,23 +357,15 @@ export function checkOptions(
   };
 }
 
-function keyOf({
-  key,
-  keyFor,
-  onConflict,
-  debounce,
-  throttle,
-  ...others
-}: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict" | "pace"> {
+function keyOf(options: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict" | "pace"> {
+  const { key, keyFor, onConflict, debounce, throttle } = options;
   if (debounce !== undefined || throttle !== undefined) {
-    return { key: null, pace: paceOf({ key, keyFor, onConflict, debounce, throttle, ...others }) };
+    return { key: null, pace: paceOf(options) };
   }
   if (key === undefined) {
-    for (const [field, value] of Object.entries({ keyFor, onConflict })) {
-      if (value === undefined) continue;
-      throw new InvalidArgumentError({ field, problem: "requires `key`." });
-    }
-    return { key: null };
+    if (keyFor === undefined && onConflict === undefined) return { key: null };
+    const field = keyFor === undefined ? "onConflict" : "keyFor";
+    throw new InvalidArgumentError({ field, problem: "requires `key`." });
   }
   return {
     key: checkKey("key", key),

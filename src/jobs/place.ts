@@ -27,15 +27,11 @@ export function shiftOf(engine: Engine, queue: string, rank: number): number {
   return rank * (known.get(engine)?.ageing.get(queue) ?? STRICT_AGEING_MS);
 }
 
-/** Reads the settings again if some of these jobs have a priority. */
-export async function readAgeing(
-  engine: Engine,
-  jobs: readonly { readonly rank: number }[],
-): Promise<void> {
+/** Reads the settings again, for jobs that have a priority. */
+export async function readAgeing(engine: Engine): Promise<void> {
   const now = engine.runtime.monotonic();
   const last = known.get(engine);
   if (last !== undefined && now - last.readAt < FRESH_MS) return;
-  if (jobs.every(({ rank }) => rank === 0)) return;
   const rows = await engine.all<{ name: string; ageingMs: number }>(sql`
     select name, ageing_ms as "ageingMs"
       from holdfast.queue

@@ -227,7 +227,23 @@ later as (${INSERT_WAITING}
 )
 ${INSERT_READY}`,
 
-  /** The same, with traces and tags. */
+  /** The same, for pending jobs that differ only in id and payload: nothing else is spread over the rows. */
+  insertAlike: `
+with input as materialized (
+  select i.id, coalesce(i.payload, '') as payload, ${clock("$1")} as now
+    from unnest($2::uuid[], string_to_array($3::text, E'\\x1e')) as i (id, payload)
+),
+jobs as (
+  insert into holdfast.job (id, queue, task, payload, rank, max_attempts, enqueued_at)
+  select id, $4, $5, payload, $6::int, $7::int, now
+    from input
+)
+insert into holdfast.ready
+       (id, queue, task, rank, epoch, attempts, crashes, max_attempts, ready_at, lane, place)
+select id, $4, $5, $6::int, 0, 0, 0, $7::int, now, '', now + $8::bigint
+  from input`,
+
+  /** As `insert`, with traces and tags. */
   insertTraced: `
 with input as materialized (${JOBS}
 ),

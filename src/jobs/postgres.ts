@@ -275,6 +275,10 @@ export class PostgresStatements implements JobStatements {
   }
 
   #plainInsertion(jobs: readonly NewJob[]): Sending {
+    const [first] = jobs;
+    if (first !== undefined && jobs.every((job) => isAlike(job, first))) {
+      return this.#alikeInsertion(first, jobs);
+    }
     const traces = jobs.filter(({ trace }) => trace !== undefined);
     const tags = tagRows(jobs);
     if (traces.length === 0 && tags.length === 0) return this.#insertion("insert", jobs);
@@ -287,6 +291,24 @@ export class PostgresStatements implements JobStatements {
       tags.map((row) => row["job_id"]),
     ];
     return { ...sending, values: [...values, ...lists] };
+  }
+
+  #alikeInsertion(
+    { queue, task, priority, maxAttempts }: NewJob,
+    jobs: readonly NewJob[],
+  ): Sending {
+    const rank = 0 - priority;
+    const values = [
+      this.#engine.testNow(),
+      list(jobs.map(({ id }) => id)),
+      jobs.map(({ payload }) => payload).join(ROW),
+      queue,
+      task,
+      rank,
+      maxAttempts,
+      shiftOf(this.#engine, queue, rank),
+    ];
+    return { text: this.#text("insertAlike"), name: "holdfast_insertAlike", values };
   }
 
   #insertion(name: "insert" | "insertTraced" | "insertNew", jobs: readonly NewJob[]): Sending {
@@ -324,6 +346,21 @@ export class PostgresStatements implements JobStatements {
     }
     return spelt;
   }
+}
+
+/** Whether a job is pending at once and has nothing of its own but its id and payload. */
+function isAlike(job: NewJob, other: NewJob): boolean {
+  const { key, start, lane = null, startBy = null, trace, tags } = job;
+  const isPlain = key === null && start === null && lane === null && startBy === null;
+  return (
+    isPlain &&
+    trace === undefined &&
+    tags === undefined &&
+    job.queue === other.queue &&
+    job.task === other.task &&
+    job.priority === other.priority &&
+    job.maxAttempts === other.maxAttempts
+  );
 }
 
 /** One value if all are the same. */

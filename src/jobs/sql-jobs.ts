@@ -376,7 +376,8 @@ export class SqlJobs {
       if (known.has(`${settlement.id} ${settlement.epoch}`)) continue;
       before.push(...(await this.#settleWithDependents(settlement)));
     }
-    const alone = real.filter((settlement) => !concernsOthers(settlement));
+    const alone =
+      careful.length === 0 ? real : real.filter((settlement) => !concernsOthers(settlement));
     if (alone.length === 0 && wanted === null)
       return { settled: before, claimed: [], governed: [] };
     const since = engine.runtime.monotonic();
@@ -384,7 +385,7 @@ export class SqlJobs {
     this.#hintSettled(settled, { settlements: alone, since });
     const limit = (wanted?.limit ?? 0) - cycle.claimed.length;
     if (wanted === null || cycle.governed.length === 0 || limit === 0) {
-      return { ...cycle, settled: [...before, ...settled] };
+      return { ...cycle, settled: before.length === 0 ? settled : [...before, ...settled] };
     }
     // Queues that got rules, or lost them, since the last cycle.
     const more = await this.#cycle([], { ...wanted, queues: cycle.governed, limit });

@@ -224,7 +224,7 @@ class Drain {
         checkLease: () => {},
       };
       const [newId, client] = [this.#newId, this.#client];
-      runTraced(new Attempt({ job, task, trustedUntil, runtime, store, newId, client, owner }));
+      runTraced(new Attempt({ runtime, store, newId, client, owner }, { job, task, trustedUntil }));
     });
     const { id, worker, epoch } = job;
     const settlements = [{ id, worker, epoch, outcome }];

@@ -70,10 +70,8 @@ export interface AttemptOwner {
   checkLease(attempt: Attempt): void;
 }
 
-interface AttemptParts {
-  readonly job: ClaimedJob;
-  readonly task: Task;
-  readonly trustedUntil: number;
+/** What all attempts of a worker share. */
+export interface AttemptParts {
   readonly runtime: Runtime;
   readonly store: AttemptStore;
   readonly newId: () => string;
@@ -82,6 +80,12 @@ interface AttemptParts {
   readonly hooks?: readonly RunHook[];
   /** The threads and processes of isolated tasks; without them they run here. */
   readonly children?: Children | null;
+}
+
+interface NewAttempt {
+  readonly job: ClaimedJob;
+  readonly task: Task;
+  readonly trustedUntil: number;
   /** Null without tracing. */
   readonly span?: OpenSpan | null;
 }
@@ -116,13 +120,13 @@ export class Attempt {
   #timer: Timer | null = null;
   #ended = false;
 
-  constructor(parts: AttemptParts) {
+  constructor(parts: AttemptParts, { job, task, trustedUntil, span = null }: NewAttempt) {
     this.#parts = parts;
-    this.job = parts.job;
-    this.task = parts.task;
+    this.job = job;
+    this.task = task;
     this.client = parts.client;
-    this.span = parts.span ?? null;
-    this.trustedUntil = parts.trustedUntil;
+    this.span = span;
+    this.trustedUntil = trustedUntil;
   }
 
   /** Created on demand: most tasks have no steps. */

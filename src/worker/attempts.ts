@@ -14,7 +14,7 @@ import type { Children } from "../isolation/children.ts";
 import { START_MS_MAX } from "../isolation/run.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import { openAttempt } from "./attempt-span.ts";
-import { Attempt, type AttemptOwner, type AttemptStore } from "./attempt.ts";
+import { Attempt, type AttemptParts, type AttemptOwner, type AttemptStore } from "./attempt.ts";
 import type { RunHook } from "./hooks.ts";
 import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
 import { leaseList, type Report } from "./lease-renewer.ts";
@@ -39,14 +39,16 @@ interface AttemptsParts {
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
   readonly #parts: AttemptsParts;
-  readonly #newId: () => string;
+  readonly #shared: AttemptParts;
   readonly #trustMs: number;
   /** A task calls in its own async context; the consequences for other attempts must not run in it. */
   readonly #outside = AsyncLocalStorage.snapshot();
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
-    this.#newId = makeIds(parts.runtime);
+    const { runtime, store, client, hooks, children } = parts;
+    const newId = makeIds(runtime);
+    this.#shared = { runtime, store, client, hooks, children, newId, owner: this };
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
   }
 
@@ -60,14 +62,11 @@ export class Attempts implements AttemptOwner {
     task: Task,
     { sentAt, heldMs }: { readonly sentAt: number; readonly heldMs: number },
   ): void {
-    const { runtime, store, client, hooks, children, reporter } = this.#parts;
     const span = openAttempt(job);
     const trustedUntil = sentAt + this.#trustMs;
-    const newId = this.#newId;
-    const context = { runtime, store, client, hooks, children, newId, owner: this };
-    const attempt = new Attempt({ ...context, job, span, task, trustedUntil });
+    const attempt = new Attempt(this.#shared, { job, span, task, trustedUntil });
     this.#running.set(job.id, attempt);
-    reporter.started(job, heldMs);
+    this.#parts.reporter.started(job, heldMs);
     if (span === null) runTraced(attempt);
     else span.run(() => runTraced(attempt));
   }

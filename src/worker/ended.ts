@@ -37,9 +37,10 @@ export function pairUp(
   ended: readonly Ended[],
   settled: readonly Settled[],
 ): (Ended & { accepted: Settled | null })[] {
-  const rows = new Map(settled.map((row) => [row.id, row]));
-  return ended.map(({ attempt, outcome }) => {
-    const row = rows.get(attempt.job.id);
+  const isInOrder = ended.every(({ attempt }, index) => settled[index]?.id === attempt.job.id);
+  const rows = new Map(isInOrder ? [] : settled.map((row) => [row.id, row]));
+  return ended.map(({ attempt, outcome }, index) => {
+    const row = isInOrder ? settled[index] : rows.get(attempt.job.id);
     return { attempt, outcome, accepted: row?.epoch === attempt.job.epoch ? row : null };
   });
 }

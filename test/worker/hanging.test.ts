@@ -136,9 +136,9 @@ suite("an attempt", () => {
       lockedUntil: 1,
     };
     const trustedUntil = Number.POSITIVE_INFINITY;
-    const parts = { job, task: task as Task, trustedUntil, runtime: systemRuntime, owner };
     const client = {} as TaskClient; // the task does not use it
-    const attempt = new Attempt({ ...parts, store: store.real, newId: nextId, client });
+    const parts = { runtime: systemRuntime, owner, store: store.real, newId: nextId, client };
+    const attempt = new Attempt(parts, { job, task: task as Task, trustedUntil });
     attempt.start();
     const thrown: unknown = undefined;
     attempt.fail(thrown);

@@ -56,7 +56,8 @@ const FENCED = `
 const TAKE_LEASES = `
   delete from holdfast.lease
    where ${FENCED}
-  returning *`;
+  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
+            locked_by, claimed_at, cancel_requested_at`;
 
 /** A requested cancel wins over done. */
 const FINISH = `

@@ -14,7 +14,7 @@ import { traceRows } from "../tracing/store.ts";
 import { shiftOf } from "./place.ts";
 import { holdKeys } from "./postgres-keys.ts";
 import { FIELD, ROW, statements } from "./postgres-statements.ts";
-import type { LeaseRow } from "./rows.ts";
+import type { EndingLease } from "./rows.ts";
 import { settleTaken } from "./settle.ts";
 import {
   claimBoth,
@@ -245,7 +245,7 @@ export class PostgresStatements implements JobStatements {
     const engine = this.#engine;
     const tx = engine.transactionOn(send);
     const now = await readNow(engine, tx);
-    return settleTaken(engine, tx, { leases: rows as LeaseRow[], settlements, now });
+    return settleTaken(engine, tx, { leases: rows as EndingLease[], settlements, now });
   }
 
   async #insertWithPolicy(send: Send, chunks: readonly (readonly NewJob[])[]): Promise<Enqueued[]> {

@@ -104,7 +104,7 @@ export interface Touched {
 export async function settleTaken(
   engine: Engine,
   tx: Transaction,
-  taken: { leases: readonly LeaseRow[]; settlements: readonly Settlement[]; now: number },
+  taken: { leases: readonly EndingLease[]; settlements: readonly Settlement[]; now: number },
 ): Promise<Settled[]> {
   const outcomes = outcomesOf(taken.settlements);
   const destinations = taken.leases.map((lease) =>

@@ -366,7 +366,9 @@ export class SqlJobs {
     wanted: Wanted | null,
   ): Promise<CycleResult> {
     const engine = this.#engine;
-    const real = settlements.filter(({ id }) => engine.mayBeId(id));
+    const real = settlements.filter(
+      ({ id, claimed }) => claimed !== undefined || engine.mayBeId(id),
+    );
     const before: Settled[] = [];
     const careful = real.filter(concernsOthers);
     const together = careful.filter(({ outcome }) => outcome.kind !== "suspended");

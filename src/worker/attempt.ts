@@ -270,13 +270,9 @@ export class Attempt {
 
   async #run(): Promise<Outcome> {
     try {
-      const { hooks = [], owner } = this.#parts;
+      const { hooks = [] } = this.#parts;
       const ctx = new AttemptContext(this);
-      const onLate = (error: unknown): void => owner.stray(this, error);
-      const result =
-        hooks.length === 0
-          ? await this.#call(ctx)
-          : await runWithHooks(hooks, ctx, { run: () => this.#call(ctx), onLate });
+      const result = await (hooks.length === 0 ? this.#call(ctx) : this.#callWithHooks(hooks, ctx));
       // The result given to complete() counts, if that was committed.
       if (this.completed) return this.#afterFailure(new NotCommittedError(this.job));
       // After the timeout a result is too late. After any other abort it counts, if the fence accepts it.
@@ -294,6 +290,11 @@ export class Attempt {
       const isSnooze = !this.#isAborted && asOurs(error) instanceof Snooze;
       return isSnooze ? this.#putOff(error as Snooze) : this.#afterFailure(error);
     }
+  }
+
+  #callWithHooks(hooks: readonly RunHook[], ctx: AttemptContext): unknown {
+    const onLate = (error: unknown): void => this.#parts.owner.stray(this, error);
+    return runWithHooks(hooks, ctx, { run: () => this.#call(ctx), onLate });
   }
 
   /** Calls the function of the task, here or in a thread or process of its own. */

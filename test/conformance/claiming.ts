@@ -225,6 +225,25 @@ export const claiming: Group = (open) => {
     ]);
   });
 
+  test("a claim from several queues takes jobs of its tasks only, in order and with their inputs", async () => {
+    const bundle = await open();
+    const [first, , second] = await enqueueInTurn(bundle, [
+      { queue: "b", task: "mail.send", payload: '"1"' },
+      { queue: "a", task: "print", payload: '"2"' },
+      { queue: "a", task: "mail.send", payload: '"3"' },
+    ]);
+
+    const wanted = upTo(9, { queues: ["a", "b"], tasks: ["mail.send"] });
+    const claimed = await bundle.store.jobs.claim(wanted);
+    assert.deepEqual(
+      claimed.map(({ id, payload }) => [id, payload]),
+      [
+        [first, '"1"'],
+        [second, '"3"'],
+      ],
+    );
+  });
+
   test("jobs of tasks that no worker knows do not block the jobs behind them", async () => {
     const { store } = await open();
     const unwanted = Array.from({ length: 50 }, () => newJob({ task: "old", priority: 5 }));

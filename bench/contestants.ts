@@ -1,11 +1,11 @@
 /** The processes of those who take part, and how they are asked. */
 import { fork, type ChildProcess } from "node:child_process";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Answer } from "./contestant.ts";
 import type { Figures, Order } from "./questions/question.ts";
 import { keyOf, type System } from "./systems/system.ts";
 
-const HERE = resolve(import.meta.dirname, "..");
+const HERE = join(import.meta.dirname, "..");
 /** Nobody takes longer than this for one order. */
 const ORDER_MS_MAX = 10 * 60_000;
 

@@ -1,6 +1,6 @@
 /** The raw loop on SQLite: settling one batch and claiming the next in one transaction. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { statements } from "../../src/jobs/sqlite.ts";
+import { statements } from "../../src/jobs/sqlite-statements.ts";
 import { fileOf, type Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 

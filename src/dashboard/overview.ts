@@ -120,7 +120,7 @@ export class Overview {
       at: now,
       countedAt: counted.countedAt,
       figures: {
-        ...speed(past),
+        ...speed(past, now),
         ...workerFigures(workers),
         pending: sum(counted.queues.map(({ counts }) => counts.pending)),
         errorKinds: kinds.open,
@@ -174,34 +174,53 @@ function ended({
   return done + failed + cancelled + expired;
 }
 
+/** How recently jobs were taken over from workers that died, to be told. */
+const RECOVERED_MS = 5 * MINUTE_MS;
+
 /** The last minute, against what is usual: four of five quarters of an hour of the last day. */
-function speed({
-  hour: minutes,
-  recent,
-  day,
-}: Readonly<Record<"hour" | "recent" | "day", Series | null>>): object {
-  const last = minutes?.points.at(-1);
+function speed(
+  { hour: minutes, recent, day }: Readonly<Record<"hour" | "recent" | "day", Series | null>>,
+  now: number,
+): object {
+  const points = minutes?.points ?? [];
+  const picked = points.slice(-2).findLast(({ pickupP99Ms }) => pickupP99Ms !== null);
   const perSecond = (day?.points ?? [])
     .map((point) => ended(point) / ((day?.stepMs ?? MINUTE_MS) / 1_000))
     .toSorted((a, b) => a - b);
+  const isKnown = perSecond.length >= 4 && perSecond.some((rate) => rate > 0);
   const at = (part: number): number | null =>
-    perSecond.length < 4
-      ? null
-      : rounded(perSecond[Math.floor(part * (perSecond.length - 1))] ?? 0);
+    isKnown ? rounded(perSecond[Math.floor(part * (perSecond.length - 1))] ?? 0) : null;
   const to = recent?.to ?? 0;
   const between = (fromMs: number, untilMs: number): SeriesPoint[] =>
     (recent?.points ?? []).filter((point) => point.at >= to - fromMs && point.at < to - untilMs);
   const hour = between(HOUR_MS, 0);
+  const lately = points.filter((point) => point.at > now - RECOVERED_MS);
   return {
-    endedPerSecond: last === undefined ? 0 : rounded(ended(last) / MINUTE_S),
+    endedPerSecond: ratePerSecond(
+      points.map((point) => ({ minute: point.at, jobs: ended(point) })),
+      now,
+    ),
     usualLow: at(0.1),
     usualHigh: at(0.9),
     succeeded: share(hour),
     succeededBefore: share(between(2 * HOUR_MS, HOUR_MS)),
-    pickupP50Ms: last?.pickupP50Ms ?? null,
-    pickupP99Ms: last?.pickupP99Ms ?? null,
+    pickupP50Ms: picked?.pickupP50Ms ?? null,
+    pickupP99Ms: picked?.pickupP99Ms ?? null,
     failedHour: sum(hour.map(({ failed }) => failed)),
+    recovered: sum(lately.map(({ crashed }) => crashed)),
   };
+}
+
+/** Over the last 60 seconds: all of the minute that is not over, and as much of the one before as is missing. */
+function ratePerSecond(
+  minutes: readonly { readonly minute: number; readonly jobs: number }[],
+  now: number,
+): number {
+  const open = Math.floor(now / MINUTE_MS) * MINUTE_MS;
+  const jobsIn = (minute: number): number =>
+    sum(minutes.filter((one) => one.minute === minute).map(({ jobs }) => jobs));
+  const missing = 1 - (now - open) / MINUTE_MS;
+  return rounded((jobsIn(open) + jobsIn(open - MINUTE_MS) * missing) / MINUTE_S);
 }
 
 function share(points: readonly SeriesPoint[]): number | null {
@@ -240,10 +259,14 @@ function queueRows({
     ...known.keys(),
     ...workers.flatMap((one) => one.queues),
   ]);
-  const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS - MINUTE_MS;
+  const nextMinute = Math.floor(now / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
   const rows = [...names].map((queue): OverviewQueue => {
     const theirs = byQueue.get(queue) ?? [];
-    const last = theirs.find((row) => row.minute === minute);
+    const rate = (of: (row: MinuteStats) => number): number =>
+      ratePerSecond(
+        theirs.map((row) => ({ minute: row.minute, jobs: of(row) })),
+        now,
+      );
     const setting = known.get(queue);
     return {
       queue,
@@ -253,10 +276,10 @@ function queueRows({
       running: sum(running.filter((one) => one.queue === queue).map(({ jobs }) => jobs)),
       slots: sum(workers.filter((one) => one.queues.includes(queue)).map((one) => one.concurrency)),
       concurrency: setting?.rules.find(({ kind }) => kind === "queue")?.concurrency ?? null,
-      inPerSecond: rounded((last?.arrived ?? 0) / MINUTE_S),
-      outPerSecond: last === undefined ? 0 : rounded(ended(last) / MINUTE_S),
+      inPerSecond: rate(({ arrived }) => arrived),
+      outPerSecond: rate(ended),
       failedHour: sum(theirs.map(({ failed }) => failed)),
-      spark: sparkOf(theirs, minute + MINUTE_MS),
+      spark: sparkOf(theirs, nextMinute),
     };
   });
   const weight = ({ counts }: OverviewQueue): number =>

@@ -56,6 +56,9 @@ const overviewSchema = z
       workers: s.count,
       builds: z.array(z.string()),
       failedHour: s.count,
+      recovered: s.count.meta({
+        description: "Jobs of workers that died or froze in the last five minutes.",
+      }),
       errorKinds: s.count,
       errorKindsNew: s.count,
     }),

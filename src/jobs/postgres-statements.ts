@@ -56,8 +56,7 @@ const FENCED = `
 const TAKE_LEASES = `
   delete from holdfast.lease
    where ${FENCED}
-  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            locked_by, claimed_at, cancel_requested_at`;
+  returning *`;
 
 /** A requested cancel wins over done. */
 const FINISH = `

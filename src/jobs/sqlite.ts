@@ -19,6 +19,7 @@ import {
   startByTime,
 } from "./rows.ts";
 import { settled as describe } from "./settle.ts";
+import { statements } from "./sqlite-statements.ts";
 import {
   claimBoth,
   type ClaimedJob,
@@ -217,8 +218,8 @@ export class HotStatements {
       const own = lane ?? "";
       insertNew.run(id, queue, task, rank, key, maxAttempts, own, now, place, startBy);
     } else {
-      const job: JobValues = [id, queue, task, rank, key, 0, 0, 0, maxAttempts, lane];
-      insertWaiting.run(...job, "scheduled", dueAt, startBy);
+      const columns: JobValues = [id, queue, task, rank, key, 0, 0, 0, maxAttempts, lane];
+      insertWaiting.run(...columns, "scheduled", dueAt, startBy);
     }
     if (trace !== undefined) insertTrace.run(id, trace.traceparent, trace.tracestate);
     for (const tag of job.tags ?? []) insertTag.run(tag, id);
@@ -379,173 +380,3 @@ function hasInput(
 function inClaimOrder(a: Pending, b: Pending): number {
   return a[PLACE] - b[PLACE] || (a[ID] < b[ID] ? -1 : 1);
 }
-
-/**
- * The hot statements on SQLite: prepared once, run row by row inside one BEGIN IMMEDIATE.
- *
- * Plain texts in one object, so that a test can plant a bug in one of them.
- */
-export const statements = {
-  insertJob: `
-    insert into holdfast_job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do nothing`,
-
-  /** A new job. */
-  insertNew: `
-    insert into holdfast_ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            ready_at, place, start_by)
-    values (?, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?, ?)`,
-
-  insertReady: `
-    insert into holdfast_ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            ready_at, place, start_by)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-
-  insertWaiting: `
-    insert into holdfast_waiting
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            status, due_at, start_by)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-
-  insertTrace: `
-    insert into holdfast_job_trace (job_id, traceparent, tracestate)
-    values (?, ?, ?)`,
-
-  insertTag: `
-    insert into holdfast_job_tag (tag, job_id)
-    values (?, ?)`,
-
-  insertFinished: `
-    insert into holdfast_finished
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            status, worker, started_at, finished_at, result, error)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-
-  insertAttempt: `
-    insert into holdfast_attempt
-           (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
-    values (?, ?, ?, ?, ?, ?, ?, ?)`,
-
-  insertKey: `
-    insert into holdfast_job_key (task, job_key, job_id)
-    values (?, ?, ?)`,
-
-  findKey: `
-    select job_id
-      from holdfast_job_key
-     where task = ?
-       and job_key = ?`,
-
-  /** The ended job that keeps the key. */
-  findKept: `
-    select k.job_id
-      from holdfast_kept_key k
-      join holdfast_finished f on f.id = k.job_id
-     where k.task = ?
-       and k.job_key = ?
-       and f.finished_at + k.keep_ms > ?`,
-
-  keepKey: `
-    insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
-    values (?, ?, ?, ?)
-    on conflict (task, job_key) do update set job_id = excluded.job_id, keep_ms = excluded.keep_ms`,
-
-  deleteKey: `
-    delete from holdfast_job_key
-     where task = ?
-       and job_key = ?
-       and job_id = ?`,
-
-  /** Queues whose claims must look at rules, lanes or a pause: see limits/. The plain claim takes nothing from them. */
-  governed: `
-    select name
-      from holdfast_queue
-     where name = ?
-       and governed = 1`,
-
-  guard: `
-    select id
-      from holdfast_worker
-     where id = ?
-       and status in ('starting', 'running')`,
-
-  /** In any lane, whatever its rules: an idle worker looks without the write lock. */
-  anyPending: `
-    select 1
-      from holdfast_ready
-     where queue = ?
-     limit 1`,
-
-  /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
-  peek: `
-    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
-      from holdfast_ready
-     where queue = ?
-       and lane = ?
-       and (start_by is null or start_by > ?)
-     order by place, id
-     limit ?`,
-
-  peekTasks: `
-    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
-      from holdfast_ready
-     where queue = ?
-       and lane = ?
-       and task in (select value from json_each(?))
-       and (start_by is null or start_by > ?)
-     order by place, id
-     limit ?`,
-
-  /** Of one queue, with the inputs: no row is peeked in vain, and one statement takes less than two. */
-  peekQueue: `
-    select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch, r.attempts, r.crashes, r.max_attempts, r.lane,
-           r.ready_at, r.place, j.payload, j.enqueued_at
-      from holdfast_ready r
-     cross join holdfast_job j on j.id = r.id
-     where r.queue = ?
-       and r.lane = ''
-       and r.task in (select value from json_each(?))
-       and (r.start_by is null or r.start_by > ?)
-     order by r.place, r.id
-     limit ?`,
-
-  deleteReady: `
-    delete from holdfast_ready
-     where id = ?`,
-
-  insertLease: `
-    insert into holdfast_lease
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-
-  readJob: `
-    select payload, enqueued_at
-      from holdfast_job
-     where id = ?`,
-
-  /** The fence: returns nothing if it is stale. Deleting apart takes less than a delete that returns its row. */
-  findLease: `
-    select queue, task, rank, job_key, attempts, crashes, max_attempts, lane,
-           claimed_at, cancel_requested_at
-      from holdfast_lease
-     where id = ?
-       and locked_by = ?
-       and epoch = ?`,
-
-  deleteLease: `
-    delete from holdfast_lease
-     where id = ?`,
-
-  extendLease: `
-    update holdfast_lease
-       set locked_until = max(locked_until, ?),
-           heartbeat_at = ?
-     where id = ?
-       and locked_by = ?
-       and epoch = ?
-    returning locked_until, cancel_requested_at`,
-};

@@ -35,7 +35,7 @@ const OBSERVED_MS = 15 * 60_000;
 
 const OBSERVED_ROWS_MAX = 20_000;
 
-const KNOWN = new Set(["interval", "examine", "onObservation", "canary"]);
+const KNOWN = new Set(["interval", "examine", "onObservation", "canary", "rest"]);
 
 export interface MonitorOptions {
   /** The time between observations. Default 30 s. */
@@ -46,6 +46,8 @@ export interface MonitorOptions {
   readonly onObservation?: (observation: Observation) => Promise<void>;
   /** Also sends canaries. Default: none. */
   readonly canary?: CanaryOptions;
+  /** @internal The pause after a count, as a multiple of the time that it took. */
+  readonly rest?: number;
 }
 
 /** What a monitor needs of a Holdfast. */
@@ -96,9 +98,13 @@ export class Monitor {
   async #once(): Promise<number> {
     const { store } = this.#host;
     const everyMs = Math.floor(this.#waitedMs * COUNT_SHARE);
+    const { rest } = this.#options;
     const isFirst = this.#latest === null;
     await this.#fold();
-    const counted = await store.stats.takeCounts({ everyMs });
+    const counted = await store.stats.takeCounts({
+      everyMs,
+      ...(rest === undefined ? {} : { rest }),
+    });
     // One batch per cycle is more than is added in a cycle.
     if (counted !== null)
       await store.stats.pruneMinutes({ forMs: MINUTES_KEEP_MS, limit: PRUNE_BATCH });

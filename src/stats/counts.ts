@@ -16,12 +16,18 @@ import { capQueues, countOpenMinutes, standing, type Standing } from "./minute-t
 /** The pause after a count, as a multiple of the time that it took. */
 const REST = 100;
 
+export interface CountOptions {
+  readonly everyMs: number;
+  /** Instead of REST, for a demo that is over in seconds. */
+  readonly rest?: number;
+}
+
 export async function takeCounts(
   engine: Engine,
-  { everyMs }: { everyMs: number },
+  { everyMs, rest = REST }: CountOptions,
 ): Promise<Counts | null> {
   const before = await standing(engine);
-  if (!isDue(before, everyMs)) return null;
+  if (!isDue(before, Math.max(everyMs, rest * before.tookMs))) return null;
   const begunAt = before.now;
   if (!(await begin(engine, before.begunAt, begunAt))) return null;
   const startedAt = engine.runtime.monotonic();
@@ -37,14 +43,14 @@ export async function takeCounts(
     const counts: Counts = { countedAt: begunAt, tookMs: tookMs(), queues };
     return (await keep(engine, counts)) ? counts : null;
   } catch (error) {
-    await rest(engine, begunAt, tookMs()).catch(() => {}); // The first error matters.
+    await noteTime(engine, begunAt, tookMs()).catch(() => {}); // The first error matters.
     throw error;
   }
 }
 
 /** A clock that was set back must not delay the count until it has caught up. */
-function isDue({ begunAt, tookMs, now }: Standing, everyMs: number): boolean {
-  return begunAt > now + everyMs || now - begunAt >= Math.max(everyMs, REST * tookMs);
+function isDue({ begunAt, now }: Standing, everyMs: number): boolean {
+  return begunAt > now + everyMs || now - begunAt >= everyMs;
 }
 
 function begin(engine: Engine, seen: number, begunAt: number): Promise<boolean> {
@@ -60,7 +66,7 @@ function begin(engine: Engine, seen: number, begunAt: number): Promise<boolean> 
 }
 
 /** A failed count is followed by a pause, too. */
-async function rest(engine: Engine, begunAt: number, tookMs: number): Promise<void> {
+async function noteTime(engine: Engine, begunAt: number, tookMs: number): Promise<void> {
   await engine.run(sql`
     update holdfast.counts set took_ms = ${tookMs} where id = 1 and begun_at = ${begunAt}`);
 }

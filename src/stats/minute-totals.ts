@@ -68,7 +68,7 @@ export async function foldMinutes(
   for (const fold of also) others.push(await fold.read(engine, from, until));
   const isOurs = await writeOrLookUp(
     engine,
-    () => keep(engine, { foldedUntil, from, until, rows, others }),
+    () => keep(engine, { foldedUntil, from, until, end: until, now, rows, others }),
     async () => (await standing(engine)).foldedUntil >= until,
   );
   return isOurs ? (until - from) / MINUTE_MS : 0;
@@ -83,7 +83,8 @@ export async function countOpenMinutes(engine: Engine): Promise<void> {
   const { foldedUntil, now } = at;
   const from = Math.max(firstMinute(foldedUntil, now), minuteOf(now) - MINUTE_MS);
   const rows = await statsBetween(engine, { from, until: now + 1, at });
-  await keep(engine, { foldedUntil, from, until: foldedUntil, rows, others: [] });
+  const end = minuteOf(now) + MINUTE_MS;
+  await keep(engine, { foldedUntil, from, until: foldedUntil, end, now, rows, others: [] });
 }
 
 interface Minutes {
@@ -228,18 +229,24 @@ function addedUp(tallies: readonly Tally[]): Omit<MinuteStats, "minute" | "queue
   };
 }
 
-/** False: another process was faster. Replaces rows that a wrong clock has written. */
+/**
+ * False: another process was faster. Deletes rows that a wrong clock has written; a fold leaves those of the minute that is
+ * not over.
+ */
 function keep(
   engine: Engine,
   folded: {
     foldedUntil: number;
     from: number;
     until: number;
+    /** The end of the minutes that are written. */
+    end: number;
+    now: number;
     rows: readonly FoldedMinute[];
     others: readonly ((tx: Transaction) => Promise<void>)[];
   },
 ): Promise<boolean> {
-  const { foldedUntil, from, until, rows, others } = folded;
+  const { foldedUntil, from, until, end, now, rows, others } = folded;
   return engine.transaction(async (tx) => {
     const ours = await tx.run(sql`
       update holdfast.counts
@@ -247,12 +254,13 @@ function keep(
        where id = 1
          and folded_until = ${foldedUntil}`);
     if (ours === 0) return false;
-    await tx.run(sql`delete from holdfast.minute_total where minute >= ${from}`);
+    const replaced = sql`minute >= ${from} and (minute < ${end} or minute > ${now})`;
+    await tx.run(sql`delete from holdfast.minute_total where ${replaced}`);
     const written = rows.map(({ runMsSum, runMsMax, ...rest }) => {
       return { ...rest, run_ms_sum: runMsSum, run_ms_max: runMsMax };
     });
     await tx.insert("minute_total", written);
-    await keepSpans(tx, { foldedUntil, from, until, rows });
+    await keepSpans(tx, { from, until, end, now, rows });
     for (const write of others) await write(tx);
     return true;
   });

@@ -113,6 +113,9 @@ const seriesSchema = z
     from: s.instant,
     to: s.instant,
     stepMs: z.int(),
+    openAt: s.instant.meta({
+      description: "Steps that end later are not over: their figures grow.",
+    }),
     points: z.array(pointSchema),
     marks: z.array(markSchema),
   })

@@ -25,14 +25,17 @@ const PICKUPS_KEEP_MS = 2 * HOUR_MS;
 const QUARTER_ROWS_MAX = 16_000;
 
 interface Folded {
-  readonly foldedUntil: number;
   readonly from: number;
   readonly until: number;
+  /** The end of the minutes that are written. */
+  readonly end: number;
+  readonly now: number;
   readonly rows: readonly FoldedMinute[];
 }
 
 /** Writes with the minutes that were folded what follows from them. */
-export async function keepSpans(tx: Transaction, { from, until, rows }: Folded): Promise<void> {
+export async function keepSpans(tx: Transaction, folded: Folded): Promise<void> {
+  const { from, until, end, now, rows } = folded;
   const byMinute = Map.groupBy(rows, ({ minute }) => minute);
   for (let minute = from; minute < until; minute += MINUTE_MS) {
     if (!byMinute.has(minute)) byMinute.set(minute, []);
@@ -44,7 +47,8 @@ export async function keepSpans(tx: Transaction, { from, until, rows }: Folded):
     delete from holdfast.span_total
      where step_ms = ${MINUTE_MS}
        and queue = ${ALL_QUEUES}
-       and at >= ${from}`);
+       and at >= ${from}
+       and (at < ${end} or at > ${now})`);
   await tx.insert("span_total", sums);
   const first = Math.floor(from / QUARTER_MS) * QUARTER_MS;
   for (let quarter = first; quarter + QUARTER_MS <= until; quarter += QUARTER_MS) {
@@ -170,26 +174,29 @@ export interface Series {
   readonly from: number;
   readonly to: number;
   readonly stepMs: number;
+  /** The beginning of the minute that is not over: the figures of the step with it still grow. */
+  readonly openAt: number;
   /** Oldest first. A step that no process has folded is missing. */
   readonly points: readonly SeriesPoint[];
 }
 
-/** Of one queue, or of all. Steps that are not over are left out. */
+/** Of one queue, or of all. The last step is not over. */
 export async function series(
   engine: Engine,
   now: number,
   { range, queue = ALL_QUEUES }: { range: Range; queue?: string },
 ): Promise<Series> {
   const { spanMs, stepMs } = RANGES[range];
-  const to = Math.floor(now / MINUTE_MS) * MINUTE_MS;
-  const from = Math.ceil((to - spanMs) / stepMs) * stepMs;
+  const openAt = Math.floor(now / MINUTE_MS) * MINUTE_MS;
+  const to = openAt + MINUTE_MS;
+  const from = Math.ceil((openAt - spanMs) / stepMs) * stepMs;
   const rows =
     stepMs < QUARTER_MS
       ? await minuteRows(engine, { from, to, queue })
       : await quarterRows(engine, { from, to, queue });
   const steps = Map.groupBy(rows, ({ minute }) => Math.floor(minute / stepMs) * stepMs);
   const points = [...steps].map(([at, some]) => pointOf(at, some));
-  return { from, to, stepMs, points: points.toSorted((a, b) => a.at - b.at) };
+  return { from, to, stepMs, openAt, points: points.toSorted((a, b) => a.at - b.at) };
 }
 
 interface Wanted {

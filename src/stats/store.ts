@@ -1,7 +1,13 @@
 /** Counts and minute totals in the database. */
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow } from "../database/engine.ts";
-import { type AgedCounts, type Counts, lastCounts, takeCounts } from "./counts.ts";
+import {
+  type AgedCounts,
+  type CountOptions,
+  type Counts,
+  lastCounts,
+  takeCounts,
+} from "./counts.ts";
 import {
   foldMinutes,
   type MinuteFilter,
@@ -27,7 +33,7 @@ export class SqlStats {
   }
 
   /** Counts jobs, unless a process did within `everyMs`, or within a hundred times as long as it took. Null: not due. */
-  takeCounts(options: { everyMs: number }): Promise<Counts | null> {
+  takeCounts(options: CountOptions): Promise<Counts | null> {
     return takeCounts(this.#engine, options);
   }
 

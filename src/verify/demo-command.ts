@@ -89,7 +89,7 @@ function showPlan(
   terminal.print(
     `${bold(`${count(jobs)} orders`)} on ${database}, and ${workers} worker processes that charge and book them.`,
     `At random, ${kills}× kill -9 and ${faults.length - kills}× frozen past the lease. ${dim(`(--seed ${seed})`)}`,
-    `Watch it live: ${bold(`${url}/`)}`,
+    `Watch it live: ${bold(`${url}/?range=15m`)}`,
     "",
   );
 }

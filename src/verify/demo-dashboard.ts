@@ -7,6 +7,7 @@ import { type Monitor, startMonitor } from "../monitoring/monitor.ts";
 
 /** The demo is over in seconds, so it is observed more often than a service. */
 const INTERVAL = "1s";
+const REST = 2;
 
 export interface DemoDashboard extends AsyncDisposable {
   readonly url: string;
@@ -17,12 +18,15 @@ export async function openDashboard(holdfast: Holdfast): Promise<DemoDashboard> 
   const server = await startServer({
     holdfast,
     port: 0,
+    // Its database is thrown away, and nothing beyond this machine reaches it: it asks for no token.
+    production: false,
     monitor: { latest: () => monitor?.latest() ?? null },
   });
   const alerts = new Alerts({ holdfast });
   const doctor = new Doctor(holdfast);
   monitor = startMonitor(holdfast, {
     interval: INTERVAL,
+    rest: REST,
     examine: () => doctor.quick(),
     onObservation: (observation) => alerts.observe(observation),
   });

@@ -10,6 +10,13 @@ function inDesk(desk: Desk): { env: Record<string, string> } {
   return { env: { TMPDIR: desk.folder } };
 }
 
+/** A part of what the dashboard of the demo shows. */
+interface Shown {
+  readonly workers: readonly unknown[];
+  readonly points: readonly { readonly done: number }[];
+  readonly marks: readonly { readonly kind: string }[];
+}
+
 /** Each starts several processes and takes seconds: with every seed, one of them runs. */
 const turn = (one: string): { skip: string | false } => ({
   skip: notItsTurn(one, ["to the end", "interrupted", "killed"]),
@@ -34,12 +41,20 @@ suite("holdfast demo", () => {
     turn("interrupted"),
     async () => {
       await using desk = new Desk();
-      const demo = desk.start(["demo"], inDesk(desk));
+      // In production too, its own dashboard asks for no token.
+      const env = { ...inDesk(desk).env, NODE_ENV: "production" };
+      const demo = desk.start(["demo"], { env });
       await demo.says(/[1-9]\d* of 1,000 orders done/);
       const [, url] = /Watch it live: (http:\S+)/.exec(demo.said) ?? [];
-      const answer = await fetch(`${url}api/v1/workers`);
-      const { workers } = (await answer.json()) as { workers: { type: string }[] };
-      assert.ok(workers.length > 0, "the dashboard shows the workers of the demo");
+      const read = async (path: string): Promise<Shown> => {
+        const answer = await fetch(new URL(path, url));
+        return (await answer.json()) as Shown;
+      };
+      assert.ok((await read("api/v1/workers")).workers.length > 0);
+      await until("its charts show orders and a kill", async () => {
+        const { points, marks } = await read("api/v1/series?range=15m");
+        return points.some(({ done }) => done > 0) && marks.some(({ kind }) => kind === "crash");
+      });
       demo.child.kill("SIGINT");
       const { code, stderr } = await demo.ended;
       assert.deepEqual([code, stderr], [130, "Interrupted by SIGINT.\n"]);

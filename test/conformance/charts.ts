@@ -44,8 +44,9 @@ export const charts: Group = (open) => {
     clock.set(start + 2 * MINUTE_MS);
     await run(bundle, "bulk", done);
     await foldUntil(bundle, start + 3 * MINUTE_MS);
-    const { points, from, to, stepMs } = await store.stats.series({ range: "15m" });
-    assert.deepEqual([from, to, stepMs], [to - QUARTER_MS, start + 3 * MINUTE_MS, MINUTE_MS]);
+    const { points, from, to, stepMs, openAt } = await store.stats.series({ range: "15m" });
+    assert.deepEqual([from, to, stepMs], [openAt - QUARTER_MS, openAt + MINUTE_MS, MINUTE_MS]);
+    assert.equal(openAt, start + 3 * MINUTE_MS);
     const brief = points.map(({ at, arrived, done: ok, failed: bad, retried }) => [
       (at - start) / MINUTE_MS,
       arrived,
@@ -100,6 +101,29 @@ export const charts: Group = (open) => {
       await store.stats.series({ range: "1h", queue: "none" }).then((one) => one.points),
       [],
     );
+  });
+
+  test("the minute that is not over is shown so far, also after the one before it was folded", async () => {
+    const bundle = await openAtQuarter(open);
+    const { store, clock, start } = bundle;
+    await run(bundle, "mail", done);
+    clock.set(start + MINUTE_MS);
+    await run(bundle, "mail", done);
+    await run(bundle, "mail", done);
+    await store.stats.takeCounts({ everyMs: 0, rest: 0 });
+    const soFar = async (): Promise<number[][]> => {
+      const all = await store.stats.series({ range: "15m" });
+      const mail = await store.stats.series({ range: "15m", queue: "mail" });
+      assert.equal(all.openAt, start + MINUTE_MS);
+      return [all, mail].map(({ points }) => points.map((point) => point.done));
+    };
+    const both = [
+      [1, 2],
+      [1, 2],
+    ];
+    assert.deepEqual(await soFar(), both);
+    await foldUntil(bundle, start + MINUTE_MS);
+    assert.deepEqual(await soFar(), both);
   });
 
   test("folding again after a clock was set back counts nothing twice", async () => {

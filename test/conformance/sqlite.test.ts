@@ -4,7 +4,7 @@ import { copyFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { openStore } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
-import { statements } from "../../src/jobs/sqlite.ts";
+import { statements } from "../../src/jobs/sqlite-statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn } from "../support/scale.ts";

@@ -9,7 +9,8 @@ import { isMainThread } from "node:worker_threads";
 import type { Fence } from "../../src/core/job.ts";
 import { SqlJobs } from "../../src/jobs/sql-jobs.ts";
 
-import { HotStatements, statements } from "../../src/jobs/sqlite.ts";
+import { HotStatements } from "../../src/jobs/sqlite.ts";
+import { statements } from "../../src/jobs/sqlite-statements.ts";
 import { codeOf } from "../worker/observe.ts";
 
 export interface Write {

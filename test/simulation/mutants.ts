@@ -22,15 +22,15 @@ export const foundAt: Readonly<Record<string, number>> = {
   "a settlement needs no fence": 1_043,
   "a settlement that concerns others needs no epoch": 6,
   "an extension goes by the worker's name instead of the epoch": 59,
-  "a step is written whoever owns the job": 27,
-  "a commit is kept though the job is somebody else's": 221,
+  "a step is written by a former owner": 27,
+  "a commit is kept although another worker owns the job": 221,
   "a crash that was none is given back and still counts": 4,
   "a worker that was alive counts as crashed if another came first": 6,
   "a job is blamed for a worker that held others too": 677,
   "the sweep does not ask again": 109,
   "an effect is made again without asking": 3,
   "an effect is made without a look at the lease": 7,
-  "a function is called though its lease is over, if nobody has noticed": 6,
+  "a function is called after its lease ended unnoticed": 6,
   "a worker looks for jobs only when it is told of some": 34,
 };
 
@@ -39,7 +39,7 @@ function mutant(name: string, ...patches: Patch[]): Mutant {
 }
 
 const HOT = "jobs/sqlite.ts";
-const STATEMENTS = "jobs/sqlite.ts";
+const STATEMENTS = "jobs/sqlite-statements.ts";
 const ENGINE = "database/sqlite/engine.ts";
 const MAINTENANCE = "jobs/maintenance.ts";
 const ROWS = "jobs/rows.ts";
@@ -51,19 +51,23 @@ export const mutants: readonly Mutant[] = [
   // ── The fence ────────────────────────────────────────────────────────────────────────────────
   mutant("a settlement goes by the worker's name instead of the epoch", {
     file: STATEMENTS,
-    find: `       and epoch = ?
-    returning queue, task`,
-    put: `       and ? > 0
-    returning queue, task`,
+    find: `       and epoch = ?\`,
+
+  deleteLease`,
+    put: `       and ? > 0\`,
+
+  deleteLease`,
   }),
   mutant("a settlement needs no fence", {
     file: STATEMENTS,
     find: `       and locked_by = ?
-       and epoch = ?
-    returning queue, task`,
+       and epoch = ?\`,
+
+  deleteLease`,
     put: `       and ? <> ''
-       and ? > 0
-    returning queue, task`,
+       and ? > 0\`,
+
+  deleteLease`,
   }),
   mutant("a settlement that concerns others needs no epoch", {
     file: "jobs/settle.ts",
@@ -86,12 +90,12 @@ export const mutants: readonly Mutant[] = [
       }
       const [lockedUntil`,
   }),
-  mutant("a step is written whoever owns the job", {
+  mutant("a step is written by a former owner", {
     file: STEPS,
     find: "return sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;",
     put: "return sql`id = ${id} and ${worker} <> '' and ${epoch} > 0`;",
   }),
-  mutant("a commit is kept though the job is somebody else's", {
+  mutant("a commit is kept although another worker owns the job", {
     file: STEPS,
     find: "if (written === 0) throw new LeaseLostError(fence);",
     put: "",
@@ -150,7 +154,7 @@ export const mutants: readonly Mutant[] = [
   }),
 
   // ── Moves ────────────────────────────────────────────────────────────────────────────────────
-  mutant("the sweep goes by the clock of whoever sweeps", {
+  mutant("the sweep uses the clock of its own process", {
     file: MAINTENANCE,
     find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}${inQueue}`;",
     put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}${spared}${inQueue}`;",
@@ -238,7 +242,7 @@ export const mutants: readonly Mutant[] = [
     find: "return found ?? (await this.#act(step, () => this.#asOwner(() => act(effect))));",
     put: "return found ?? (await this.#act(step, () => act(effect)));",
   }),
-  mutant("a function is called though its lease is over, if nobody has noticed", {
+  mutant("a function is called after its lease ended unnoticed", {
     file: "worker/attempts.ts",
     find: "    if (!isOverdue(attempt, now)) return;\n",
     put: "    if (attempt.job.epoch > 0) return;\n",
@@ -342,7 +346,7 @@ export const mutants: readonly Mutant[] = [
     find: "return (row?.emitted_at ?? null) !== null;",
     put: "return row === null;",
   }),
-  mutant("the end of a called job is told to nobody", {
+  mutant("the end of a called job wakes no waiting job", {
     file: "jobs/settle.ts",
     find: "if (jobs.length === 0) break;",
     put: "if (jobs.length >= 0) break;",

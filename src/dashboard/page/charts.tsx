@@ -31,6 +31,8 @@ interface ChartProps<Point extends { readonly at: number }> {
   readonly from: number;
   readonly to: number;
   readonly stepMs: number;
+  /** Steps that end later are not over. */
+  readonly openAt?: number;
   readonly points: readonly Point[];
   readonly lines: readonly SeriesLine<Point>[];
   readonly marks: readonly Mark[];
@@ -85,6 +87,8 @@ export function Chart<Point extends { readonly at: number }>(
   const index = at === null ? points.length - 1 : m.nearest(points, at);
   const shown = points[index];
   const isNow = at === null;
+  const counts = lines.some(({ draw }) => draw === "bar");
+  const isOpen = counts && shown !== undefined && shown.at + props.stepMs > (props.openAt ?? to);
   const move = (event: PointerEvent): void => {
     const area = box.current?.getBoundingClientRect();
     if (area === undefined) return;
@@ -107,7 +111,13 @@ export function Chart<Point extends { readonly at: number }>(
     <section class="panel">
       <header class="bare">
         <h2>{title}</h2>
-        <Legend shown={shown} lines={lines} write={props.write} extra={props.extra} isNow={isNow} />
+        <Legend
+          shown={shown}
+          lines={lines}
+          write={props.write}
+          extra={props.extra}
+          when={isOpen ? "so far" : isNow ? "now" : f.hourMinute(shown?.at ?? to)}
+        />
       </header>
       <div class="body">
         <div
@@ -301,18 +311,18 @@ function Legend<Point extends { readonly at: number }>({
   lines,
   write,
   extra,
-  isNow,
+  when,
 }: {
   readonly shown: Point | undefined;
   readonly lines: readonly SeriesLine<Point>[];
   readonly write: (value: number) => string;
   readonly extra: ((point: Point) => string | null) | undefined;
-  readonly isNow: boolean;
+  readonly when: string;
 }): JSX.Element {
   const more = shown === undefined ? null : (extra?.(shown) ?? null);
   return (
     <div class="legend">
-      {shown !== undefined && <span class="faint">{isNow ? "now" : f.hourMinute(shown.at)}</span>}
+      {shown !== undefined && <span class="faint">{when}</span>}
       {lines.map(({ name, key, draw, value }) => {
         const one = shown === undefined ? null : value(shown);
         return (

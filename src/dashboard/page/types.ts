@@ -256,6 +256,8 @@ export interface Overview {
     readonly workers: number;
     readonly builds: readonly string[];
     readonly failedHour: number;
+    /** Jobs that were taken over from workers that died or froze in the last five minutes. */
+    readonly recovered: number;
     readonly errorKinds: number | null;
     readonly errorKindsNew: number | null;
   };
@@ -295,6 +297,7 @@ export interface Series {
   readonly from: number;
   readonly to: number;
   readonly stepMs: number;
+  readonly openAt: number;
   readonly points: readonly SeriesPoint[];
   readonly marks: readonly Mark[];
 }

@@ -25,7 +25,7 @@ const RANGES = [
   ["7d", "7 d", "The last 7 days"],
 ] as const;
 
-const SERIES_EVERY_MS = 10_000;
+const SERIES_EVERY_MS = 5_000;
 
 export function OverviewPage(): JSX.Element {
   const range = usePlace().query.get("range") ?? "1h";
@@ -270,8 +270,8 @@ function Charts({
   readonly series: Series;
   readonly range: string;
 }): JSX.Element {
-  const { points, marks, from, to: end, stepMs } = series;
-  const common = { from, to: end, stepMs, points, marks };
+  const { points, marks, from, to: end, stepMs, openAt } = series;
+  const common = { from, to: end, stepMs, openAt, points, marks };
   const sum = (of: (point: SeriesPoint) => number): number =>
     points.reduce((all, point) => all + of(point), 0);
   const done = sum((point) => point.done);

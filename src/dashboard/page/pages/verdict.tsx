@@ -82,7 +82,7 @@ function byPending(a: QueueRow, b: QueueRow): number {
 }
 
 /** "7 queues, 12 workers, canary picked up in 4 ms." */
-function rest({ queues, workers, canaries }: Overview, begin: string): string {
+function rest({ queues, workers, canaries, figures }: Overview, begin: string): string {
   const picked = canaries.flatMap(({ pickupMs }) => (pickupMs === null ? [] : [pickupMs]));
   const slowest = picked.length === 0 ? null : Math.max(...picked);
   const parts = [
@@ -90,8 +90,13 @@ function rest({ queues, workers, canaries }: Overview, begin: string): string {
     f.plural(workers.length, "worker"),
     ...(slowest === null ? [] : [`the canary was picked up in ${f.span(slowest)}`]),
   ];
-  const text = parts.join(", ");
-  return begin === "" ? `${text}.` : `${begin}: ${text}.`;
+  const text = `${begin === "" ? "" : `${begin}: `}${parts.join(", ")}.`;
+  return figures.recovered === 0 ? text : `${text} ${recoveredText(figures.recovered)}`;
+}
+
+/** "94 jobs went on after their workers died or froze in the last 5 minutes." */
+function recoveredText(jobs: number): string {
+  return `${f.plural(jobs, "job")} went on after ${jobs === 1 ? "its worker" : "their workers"} died or froze in the last 5 minutes.`;
 }
 
 /** "the oldest for 6 min 2 s". */

@@ -138,7 +138,7 @@ suite("an attempt", () => {
     const trustedUntil = Number.POSITIVE_INFINITY;
     const client = {} as TaskClient; // the task does not use it
     const parts = { runtime: systemRuntime, owner, store: store.real, newId: nextId, client };
-    const attempt = new Attempt(parts, { job, task: task as Task, trustedUntil });
+    const attempt = new Attempt(parts, { job, task, trustedUntil });
     attempt.start();
     const thrown: unknown = undefined;
     attempt.fail(thrown);

@@ -6,7 +6,6 @@ import { StoreBusyError } from "../../src/core/errors.ts";
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import type { Outcome } from "../../src/core/job.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import type { Task } from "../../src/core/task.ts";
 import type { TaskClient } from "../../src/app/holdfast.ts";
 import { Attempt, type AttemptOwner } from "../../src/worker/attempt.ts";
 import { nextId } from "../support/jobs.ts";

@@ -30,6 +30,12 @@ export const statements = {
     insert into holdfast_ready (${JOB_COLUMNS}, start_by, ready_at, place)
     values ?`,
 
+  /** Pending jobs that differ only in their ids: nothing else is spread over the rows, which takes a third less. */
+  insertAlike: `
+    insert into holdfast_ready (${JOB_COLUMNS}, ready_at, place)
+    select i.id, ?, ?, ?, null, 0, 0, 0, ?, '', @holdfast_now, @holdfast_now + ?
+      from ${IDS} i`,
+
   insertWaiting: `
     insert into holdfast_waiting (${JOB_COLUMNS}, start_by, status, due_at)
     values ?`,

@@ -14,7 +14,7 @@ import { traceRows } from "../tracing/store.ts";
 import { shiftOf } from "./place.ts";
 import { holdKeys } from "./postgres-keys.ts";
 import { FIELD, ROW, statements } from "./postgres-statements.ts";
-import type { EndingLease } from "./rows.ts";
+import { type EndingLease, isAlike } from "./rows.ts";
 import { settleTaken } from "./settle.ts";
 import {
   claimBoth,
@@ -346,21 +346,6 @@ export class PostgresStatements implements JobStatements {
     }
     return spelt;
   }
-}
-
-/** Whether a job is pending at once and has nothing of its own but its id and payload. */
-function isAlike(job: NewJob, other: NewJob): boolean {
-  const { key, start, lane = null, startBy = null, trace, tags } = job;
-  const isPlain = key === null && start === null && lane === null && startBy === null;
-  return (
-    isPlain &&
-    trace === undefined &&
-    tags === undefined &&
-    job.queue === other.queue &&
-    job.task === other.task &&
-    job.priority === other.priority &&
-    job.maxAttempts === other.maxAttempts
-  );
 }
 
 /** One value if all are the same. */

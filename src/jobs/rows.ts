@@ -328,6 +328,21 @@ export function startByTime({ startBy = null }: NewJob, now: number): number | n
   return "at" in startBy ? startBy.at : now + startBy.withinMs;
 }
 
+/** Whether a job is pending at once and has nothing of its own but its id and payload. */
+export function isAlike(job: NewJob, other: NewJob): boolean {
+  const { key, start, lane = null, startBy = null, trace, tags } = job;
+  const isPlain = key === null && start === null && lane === null && startBy === null;
+  return (
+    isPlain &&
+    trace === undefined &&
+    tags === undefined &&
+    job.queue === other.queue &&
+    job.task === other.task &&
+    job.priority === other.priority &&
+    job.maxAttempts === other.maxAttempts
+  );
+}
+
 /** Makes jobs pending. */
 export async function putReady(
   engine: Engine,

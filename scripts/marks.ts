@@ -21,7 +21,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: POST /jobs": 10,
   "files in src/": 432,
   "lines in src/": 76_500,
-  "lines of the core": 17_270,
+  "lines of the core": 17_300,
   "lines of the page": 12_299,
   "lines of the longest file": 500,
   "files with one importer": 138,

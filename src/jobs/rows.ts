@@ -300,9 +300,10 @@ export const LANE_END = "\u001F";
 
 /** The lane as the job was enqueued in it; null: in none. */
 export function laneName(lane: string | null): string | null {
-  if (lane === null || lane === "") return null;
-  const end = lane.indexOf(LANE_END);
-  const name = end === -1 ? lane : lane.slice(0, end);
+  const text = lane ?? "";
+  if (text === "") return null;
+  const end = text.indexOf(LANE_END);
+  const name = end === -1 ? text : text.slice(0, end);
   return name === "" ? null : name;
 }
 

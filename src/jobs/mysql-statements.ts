@@ -179,6 +179,17 @@ export const statements = {
       straight_join holdfast_lease l force index (primary) on l.id = i.id
        for update ${OF_LEASES}`,
 
+  /** Locks the leases too. Counts those of a worker and an epoch that end as done, whatever else there is to know of them. */
+  countLeases: `
+    select count(*)
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id
+     where l.locked_by = ?
+       and l.epoch = ?
+       and l.cancel_requested_at is null
+       and l.job_key is null
+       for update ${OF_LEASES}`,
+
   /** Only for jobs that are done without a result, which is most of them. */
   copyToFinished: `
     insert into holdfast_finished

@@ -8,13 +8,13 @@ import type { Fence, Settlement } from "../core/job.ts";
 import { asRow, type Engine } from "../database/engine.ts";
 import type { MysqlEngine } from "../database/mysql/engine.ts";
 import { fill, inGroups, insertRows, jsonList, list } from "../database/mysql/literals.ts";
-import { allRows, numberIn } from "../database/mysql/session.ts";
+import { allRows, type Answer, numberIn } from "../database/mysql/session.ts";
 import type { Exchange, Sessions } from "../database/mysql/sessions.ts";
 import { claim, firstLook, laneClaims, ofTasks, pick, queuesOf, sendLast } from "./mysql-claim.ts";
 import { insertJobs } from "./mysql-insert.ts";
 import { statements } from "./mysql-statements.ts";
 import { type Destination, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
-import { settled as describe } from "./settle.ts";
+import { settled as describe, settledAsClaimed } from "./settle.ts";
 import {
   claimBoth,
   type ClaimedJob,
@@ -139,7 +139,14 @@ export class MysqlStatements implements JobStatements {
     wanted: Claiming | null,
   ): Promise<CycleResult> {
     const nowAt = this.#addClock(exchange);
-    const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
+    const same = sameFence(settlements);
+    const leasesAt = exchange.add(
+      ...aboutLeases(
+        same === null ? statements.lockLeases : statements.countLeases,
+        settlements,
+        same,
+      ),
+    );
     // Jobs that are handed back in this cycle may be claimed again in it; then settling comes first.
     const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
     const names = wanted === null ? [] : queuesOf(wanted);
@@ -152,8 +159,12 @@ export class MysqlStatements implements JobStatements {
     const guardAt = exchange.add(...(guarded ? [fill(statements.guard, wanted.worker)] : []));
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
-    const rows = allRows<Locked>(answers.slice(leasesAt, governedAt));
-    const settled = settle({ exchange, engine: this.#engine }, settlements, { rows, now });
+    const about = answers.slice(leasesAt, governedAt);
+    const settled = await this.#settle(exchange, settlements, {
+      about,
+      isCounted: same !== null,
+      now,
+    });
     const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
     if (wanted === null || isEvicted) return { settled, claimed: [], governed: [] };
     const governed = allRows<[string]>(answers.slice(governedAt, lookAt)).map(([name]) => name);
@@ -167,6 +178,26 @@ export class MysqlStatements implements JobStatements {
     const picked = await pick(exchange, open, looked);
     const claimed = await claim(exchange, open, { picked, now }, { commits: true });
     return { settled, claimed, governed };
+  }
+
+  /** If not all leases were counted, they are read one by one: one has a stale fence, a key or a requested cancel. */
+  async #settle(
+    exchange: Exchange,
+    settlements: readonly Settlement[],
+    { about, isCounted, now }: { about: readonly Answer[]; isCounted: boolean; now: number },
+  ): Promise<Settled[]> {
+    const counted = isCounted ? allRows<[number]>(about).map(([count]) => count) : [];
+    if (isCounted && counted.reduce((sum, count) => sum + count, 0) === settlements.length) {
+      const ids = settlements.map(({ id }) => id);
+      for (const group of inGroups(ids)) {
+        exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
+        exchange.add(fill(statements.deleteLeases, jsonList(group)));
+      }
+      return settlements.map(settledAsClaimed);
+    }
+    const texts = isCounted ? aboutLeases(statements.lockLeases, settlements) : [];
+    const rows = allRows<Locked>(isCounted ? await sendLast(exchange, texts) : about);
+    return settle({ exchange, engine: this.#engine }, settlements, { rows, now });
   }
 
   #extend(fences: readonly Fence[], leaseMs: number, locking: string): Promise<Extended[]> {
@@ -202,9 +233,30 @@ type Locked = [
 ];
 
 /** Statements about the leases of these fences. The ids are sorted, so that all transactions lock rows in one order. */
-function aboutLeases(text: string, fences: readonly Fence[]): string[] {
+function aboutLeases(
+  text: string,
+  fences: readonly Fence[],
+  same: SameFence | null = null,
+): string[] {
   const ids = [...new Set(fences.map(({ id }) => id))].toSorted();
-  return [...inGroups(ids)].map((group) => fill(text, jsonList(group)));
+  const values = same === null ? [] : [same.worker, same.epoch];
+  return [...inGroups(ids)].map((group) => fill(text, jsonList(group), ...values));
+}
+
+type SameFence = Pick<Fence, "worker" | "epoch">;
+
+/** The worker and epoch of jobs that are all done without a result and known from their claim; null: they differ. */
+function sameFence(settlements: readonly Settlement[]): SameFence | null {
+  const [first] = settlements;
+  if (first === undefined) return null;
+  const { worker, epoch } = first;
+  const isSame = ({ outcome, claimed, ...fence }: Settlement): boolean =>
+    fence.worker === worker &&
+    fence.epoch === epoch &&
+    claimed !== undefined &&
+    outcome.kind === "done" &&
+    outcome.result === null;
+  return settlements.every(isSame) ? { worker, epoch } : null;
 }
 
 /** Pairs every current fence with its lease. A fence that is given twice counts once. */

@@ -15,7 +15,7 @@ import { shiftOf } from "./place.ts";
 import { holdKeys } from "./postgres-keys.ts";
 import { FIELD, ROW, statements } from "./postgres-statements.ts";
 import { type EndingLease, isAlike } from "./rows.ts";
-import { settleTaken } from "./settle.ts";
+import { settleTaken, settledAsClaimed } from "./settle.ts";
 import {
   claimBoth,
   type ClaimedJob,
@@ -401,7 +401,7 @@ function readCycle(
   return {
     settled:
       settled === ""
-        ? offered.map(asSettled)
+        ? offered.map(settledAsClaimed)
         : rowsOf(settled).map((row) => readSettled(row, worker)),
     claimed: jobs.toSorted(inClaimOrder),
     governed: rowsOf(governed),
@@ -410,11 +410,6 @@ function readCycle(
 
 function rowsOf(text: string | null): string[] {
   return text === null ? [] : text.split(ROW);
-}
-
-function asSettled({ id, worker, epoch, claimed }: Settlement): Settled {
-  const { queue = "", task = "", attempt: attempts = 0 } = claimed ?? {};
-  return { id, worker, epoch, queue, task, status: "done", attempts, dueAt: null };
 }
 
 function readSettled(row: string, worker: string): Settled {

@@ -183,6 +183,12 @@ export interface SettledWithDependents extends Touched {
   readonly settled: Settled[];
 }
 
+/** A job that is done, as its worker knows it from the claim. */
+export function settledAsClaimed({ id, worker, epoch, claimed }: Settlement): Settled {
+  const { queue = "", task = "", attempt: attempts = 0 } = claimed ?? {};
+  return { id, worker, epoch, queue, task, status: "done", attempts, dueAt: null };
+}
+
 export function settled(lease: EndingLease, destination: Destination): Settled {
   return {
     id: lease.id,

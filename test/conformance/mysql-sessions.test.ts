@@ -99,6 +99,7 @@ describe("a hot statement", limits, () => {
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),
     lockLeases: fill(statements.lockLeases, jsonList(ids)),
+    countLeases: fill(statements.countLeases, jsonList(ids), "w", 1),
     copyToFinished: fill(statements.copyToFinished, 1, jsonList(ids)),
     deleteLeases: fill(statements.deleteLeases, jsonList(ids)),
     lockFreeLeases: fill(statements.lockFreeLeases, jsonList(ids)),

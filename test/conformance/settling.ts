@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError } from "../../src/core/errors.ts";
+import type { Settlement } from "../../src/core/job.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -40,6 +42,47 @@ export const settling: Group = (open) => {
     );
     assert.equal(settled.length, 2);
     assert.deepEqual(idsOf(claimed), [theirs.id]);
+  });
+
+  test("of jobs that are known from their claim, each ends as it has to", async () => {
+    const { store } = await open();
+    const knownDone = (job: ClaimedJob): Settlement => ({ ...done(job), claimed: job });
+    const plain = await startOne(store);
+    const keyed = await startOne(store, { key: "order-1" });
+    const stopped = await startOne(store);
+    const stale = await startOne(store);
+    await store.jobs.cancel(stopped.id);
+    await store.jobs.release([stale]);
+    const taken = await claimOne(store, { worker: "worker-b" });
+
+    const settled = await store.jobs.settle([plain, keyed, stopped, stale].map(knownDone));
+    assert.deepEqual(
+      new Map(settled.map(({ id, status }) => [id, status])),
+      new Map([
+        [plain.id, "done"],
+        [keyed.id, "done"],
+        [stopped.id, "cancelled"],
+      ]),
+    );
+    assert.equal(await statusOf(store, taken.id), "processing");
+    const next = newJob({ key: "order-1" });
+    assert.deepEqual(await store.jobs.enqueue([next]), [{ id: next.id, added: true }]);
+
+    await settleOne(store, done(await claimOne(store)));
+
+    const alike = [await startOne(store), await startOne(store)];
+    const { settled: ended, claimed } = await store.jobs.settleAndClaim(
+      alike.map(knownDone),
+      upTo(1),
+    );
+    assert.deepEqual([ended.length, claimed], [2, []]);
+    for (const { id, queue, task, attempt } of alike) {
+      const row = ended.find((each) => each.id === id);
+      assert.deepEqual(
+        [row?.status, row?.queue, row?.task, row?.attempts, await statusOf(store, id)],
+        ["done", queue, task, attempt, "done"],
+      );
+    }
   });
 
   test("a completed job keeps its result", async () => {

@@ -47,28 +47,26 @@ export const settling: Group = (open) => {
   test("of jobs that are known from their claim, each ends as it has to", async () => {
     const { store } = await open();
     const knownDone = (job: ClaimedJob): Settlement => ({ ...done(job), claimed: job });
-    const plain = await startOne(store);
+    /** Settles it with another one, so that only its own peculiarity tells the two apart. */
+    const withPlain = async (job: ClaimedJob): Promise<string | undefined> => {
+      const plain = await startOne(store);
+      const settled = await store.jobs.settle([plain, job].map(knownDone));
+      assert.equal(settled.find(({ id }) => id === plain.id)?.status, "done");
+      return settled.find(({ id }) => id === job.id)?.status;
+    };
     const keyed = await startOne(store, { key: "order-1" });
-    const stopped = await startOne(store);
-    const stale = await startOne(store);
-    await store.jobs.cancel(stopped.id);
-    await store.jobs.release([stale]);
-    const taken = await claimOne(store, { worker: "worker-b" });
-
-    const settled = await store.jobs.settle([plain, keyed, stopped, stale].map(knownDone));
-    assert.deepEqual(
-      new Map(settled.map(({ id, status }) => [id, status])),
-      new Map([
-        [plain.id, "done"],
-        [keyed.id, "done"],
-        [stopped.id, "cancelled"],
-      ]),
-    );
-    assert.equal(await statusOf(store, taken.id), "processing");
+    assert.equal(await withPlain(keyed), "done");
     const next = newJob({ key: "order-1" });
     assert.deepEqual(await store.jobs.enqueue([next]), [{ id: next.id, added: true }]);
-
     await settleOne(store, done(await claimOne(store)));
+    const stopped = await startOne(store);
+    await store.jobs.cancel(stopped.id);
+    assert.equal(await withPlain(stopped), "cancelled");
+    const stale = await startOne(store);
+    await store.jobs.release([stale]);
+    await claimOne(store);
+    assert.equal(await withPlain(stale), undefined);
+    assert.equal(await statusOf(store, stale.id), "processing");
 
     const alike = [await startOne(store), await startOne(store)];
     const { settled: ended, claimed } = await store.jobs.settleAndClaim(

@@ -111,14 +111,16 @@ export const FIELD = "\u001F";
 
 export const ROW = "\u001E";
 
-const CLAIMED = `
+const claimed = (more: string): string => `
   select string_agg(concat_ws(E'\\x1f', t.id, t.epoch + 1, t.attempts + 1, t.rank, t.ready_at, t.max_attempts, t.crashes,
-                              j.enqueued_at, t.queue, t.task, j.payload), E'\\x1e')
+                              j.enqueued_at, t.queue, t.task, j.payload${more}), E'\\x1e')
     from taken t
     join holdfast.job j on j.id = t.id`;
 
+const CLAIMED = claimed("");
+
 /** The lane comes last: it may contain the character between fields. */
-const CLAIMED_WITH_LANE = CLAIMED.replace("j.payload", "j.payload, t.lane");
+const CLAIMED_WITH_LANE = claimed(", t.lane");
 
 /** The settled jobs; an empty text if all were settled and the caller knows their columns. */
 const settled = (known: string): string => `

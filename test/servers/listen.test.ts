@@ -65,7 +65,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     try {
       await until("it listens", async () => (await listeners(admin)).length === 1);
       await untilPushed(direct, hints, "before");
-      assert.equal(store.db.pushState(), "up");
+      await until("its state follows", () => store.db.pushState() === "up");
       await killListener(admin);
       await untilPushed(direct, hints, "after");
     } finally {

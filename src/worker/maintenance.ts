@@ -23,6 +23,9 @@ const SLOW_LOOKS_MAX = 5;
 
 const PRUNE_EVERY_MS = 10 * 60_000;
 
+/** A worker that starts runs the jobs that wait first. */
+const FIRST_PRUNE_MS = 5_000;
+
 /** How soon leases count that were taken just before their queue got its first limit. */
 const COUNT_EVERY_MS = 5_000;
 
@@ -60,7 +63,7 @@ interface MaintenanceParts {
 export class Maintenance {
   readonly #parts: MaintenanceParts;
   readonly #flows: FlowMaintenance;
-  #prunedAt: number | null = null;
+  #pruneAt: number;
   #countedAt: number | null = null;
   /** Since when every query for expired leases was answered soon; null: there was none, or it failed. */
   #answersSince: number | null = null;
@@ -69,6 +72,7 @@ export class Maintenance {
   constructor(parts: MaintenanceParts) {
     this.#parts = parts;
     this.#flows = new FlowMaintenance(parts);
+    this.#pruneAt = parts.runtime.monotonic() + FIRST_PRUNE_MS;
   }
 
   /** One query tells whether there is work, and when there will be. */
@@ -143,7 +147,7 @@ export class Maintenance {
   async #pruneNowAndThen(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
     const now = runtime.monotonic();
-    if (this.#prunedAt !== null && now - this.#prunedAt < PRUNE_EVERY_MS) return 0;
+    if (now < this.#pruneAt) return 0;
     const limit = CHORE_BATCH;
     const pruned = [
       await store.jobs.prune({ keepMs: settings.keepMs, limit }),
@@ -152,7 +156,7 @@ export class Maintenance {
       await store.locks.pruneStats({ forMs: LOCK_STATS_KEEP_MS, limit }),
     ];
     const most = Math.min(limit, Math.max(...pruned));
-    if (most < limit) this.#prunedAt = now;
+    if (most < limit) this.#pruneAt = now + PRUNE_EVERY_MS;
     return most;
   }
 }

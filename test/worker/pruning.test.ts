@@ -12,7 +12,7 @@ test("a worker that has started runs jobs first, and prunes seconds later", asyn
   const store = await openStore("sqlite::memory:", { runtime });
   t.after(() => store.close());
   await store.migrate();
-  const { id } = await startOne(store).then((job) => settleOne(store, done(job)));
+  const { id } = await settleOne(store, done(await startOne(store)));
   runtime.clock.advance(60_000);
   const maintenance = new Maintenance({
     store,

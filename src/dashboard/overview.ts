@@ -174,7 +174,7 @@ function ended({
   return done + failed + cancelled + expired;
 }
 
-/** How recently jobs were taken over from workers that died, to be told. */
+/** The overview counts the jobs that were recovered within this time. */
 const RECOVERED_MS = 5 * MINUTE_MS;
 
 /** The last minute, against what is usual: four of five quarters of an hour of the last day. */

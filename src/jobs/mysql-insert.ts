@@ -19,7 +19,6 @@ import {
 import { allRows, numberIn } from "../database/mysql/session.ts";
 import type { Exchange } from "../database/mysql/sessions.ts";
 import { traceRows } from "../tracing/store.ts";
-
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import { statements } from "./mysql-statements.ts";
 import { shiftOf } from "./place.ts";
@@ -30,7 +29,7 @@ import { tagRows } from "./tags.ts";
 /** How often the careful way starts again because another process inserted the same ids. */
 const ROUNDS_MAX = 5;
 
-/** For fewer jobs, a list of rows takes less. */
+/** For fewer jobs, a list of rows is faster. */
 const ALIKE_MIN = 10;
 
 /** The database's clock, read once into the session, so that all rows of a batch have the same time. */

@@ -30,7 +30,7 @@ export const statements = {
     insert into holdfast_ready (${JOB_COLUMNS}, start_by, ready_at, place)
     values ?`,
 
-  /** Pending jobs that differ only in their ids: nothing else is spread over the rows, which takes a third less. */
+  /** Pending jobs that differ only in their ids: the other values are sent once, which takes a third less time. */
   insertAlike: `
     insert into holdfast_ready (${JOB_COLUMNS}, ready_at, place)
     select i.id, ?, ?, ?, null, 0, 0, 0, ?, '', @holdfast_now, @holdfast_now + ?
@@ -179,7 +179,7 @@ export const statements = {
       straight_join holdfast_lease l force index (primary) on l.id = i.id
        for update ${OF_LEASES}`,
 
-  /** Locks the leases too. Counts those of a worker and an epoch that end as done, whatever else there is to know of them. */
+  /** Locks the leases. Counts those that one worker holds at one epoch, without a requested cancel and without a key. */
   countLeases: `
     select count(*)
       from ${IDS} i

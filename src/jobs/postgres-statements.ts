@@ -229,7 +229,7 @@ later as (${INSERT_WAITING}
 )
 ${INSERT_READY}`,
 
-  /** The same, for pending jobs that differ only in id and payload: nothing else is spread over the rows. */
+  /** The same, for pending jobs that differ only in id and payload: the other values are sent once. */
   insertAlike: `
 with input as materialized (
   select i.id, coalesce(i.payload, '') as payload, ${clock("$1")} as now

@@ -258,7 +258,7 @@ export class HotStatements {
     const epoch = epochs + 1;
     const attempt = attempts + 1;
     this.#sql.deleteReady.run(id);
-    // Argument by argument, here and below: a list that is spread costs more than it saves lines.
+    // One argument after the other, here and below: spreading a list is slower.
     this.#sql.insertLease.run(
       id,
       queue,

@@ -31,7 +31,7 @@ export const foundAt: Readonly<Record<string, number>> = {
   "an effect is made again without asking": 3,
   "an effect is made without a look at the lease": 7,
   "a function is called after its lease ended unnoticed": 6,
-  "a worker looks for jobs only when it is told of some": 34,
+  "a worker looks for jobs only after a hint": 34,
 };
 
 function mutant(name: string, ...patches: Patch[]): Mutant {
@@ -53,21 +53,21 @@ export const mutants: readonly Mutant[] = [
     file: STATEMENTS,
     find: `       and epoch = ?\`,
 
-  deleteLease`,
+  /** Only in the transaction`,
     put: `       and ? > 0\`,
 
-  deleteLease`,
+  /** Only in the transaction`,
   }),
   mutant("a settlement needs no fence", {
     file: STATEMENTS,
     find: `       and locked_by = ?
        and epoch = ?\`,
 
-  deleteLease`,
+  /** Only in the transaction`,
     put: `       and ? <> ''
        and ? > 0\`,
 
-  deleteLease`,
+  /** Only in the transaction`,
   }),
   mutant("a settlement that concerns others needs no epoch", {
     file: "jobs/settle.ts",
@@ -352,7 +352,7 @@ export const mutants: readonly Mutant[] = [
     put: "if (jobs.length >= 0) break;",
   }),
   mutant(
-    "a worker looks for jobs only when it is told of some",
+    "a worker looks for jobs only after a hint",
     {
       file: "worker/poll-cycle.ts",
       find: "if (limit > 0) this.#lookAt = runtime.monotonic() + restMs;",

@@ -52,6 +52,23 @@ export interface Introspection {
   lanes(queue: string, after: string | null, limit: number): LaneQuery;
   /** The parts of the schema, named as by `partsOf`. */
   catalogue(engine: Engine): Promise<string[]>;
+  readonly sparse: SparseIndexes;
+}
+
+/** Where few rows have a value: by a partial index, or by a table with the entries of these rows. */
+export interface SparseIndexes {
+  /** The leases of queues with rules, as `l`, and the columns by which they are found. */
+  readonly leases: { readonly from: Sql; readonly queue: Sql; readonly lane: Sql };
+  /** What has the deadlines of pending jobs in its column `start_by`, also those of jobs that have started in time. */
+  readonly deadlines: Sql;
+  /** The condition that a pending job should have started by now. */
+  late(now: number): Sql;
+  /** Enters the leases of these queues that got their lane after the claim. */
+  enterLeases(tx: Transaction, queues: readonly string[]): Promise<void>;
+  /** Deletes entries of jobs that have started, up to this deadline. */
+  forgetDeadlines(tx: Transaction, until: number, limit: number): Promise<void>;
+  /** Deletes entries of leases that have ended otherwise than by a worker's report. */
+  forgetLeases(engine: Engine, limit: number): Promise<void>;
 }
 
 export type EngineKind = "sqlite" | "postgres" | "mysql";

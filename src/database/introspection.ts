@@ -1,5 +1,5 @@
 /** The parts that a schema should have, read from its migrations, and queries whose fastest form depends on the database. */
-import type { LaneQuery, Migration } from "./engine.ts";
+import type { LaneQuery, Migration, SparseIndexes } from "./engine.ts";
 import { Sql, sql, type SqlValue } from "./sql.ts";
 
 /** The server decides whether to look up each id or to join in the order of the ids. */
@@ -55,6 +55,16 @@ export function lanesByRecursion(queue: string, after: string | null, limit: num
   return { steps: [], rows };
 }
 
+/** The index has no entry for a row without a value, so there is nothing to keep. */
+export const partialIndexes: SparseIndexes = {
+  leases: { from: sql`holdfast.lease l`, queue: sql`l.queue`, lane: sql`l.lane` },
+  deadlines: sql`holdfast.ready`,
+  late: (now) => sql`start_by <= ${now}`,
+  enterLeases: async () => {},
+  forgetDeadlines: async () => {},
+  forgetLeases: async () => {},
+};
+
 // The parts that migrations create: tables and their columns, keys, indexes, triggers, views and functions.
 //
 // This understands only the style of our own scripts. A test compares the result with the catalogue of a fresh database, so
@@ -74,7 +84,8 @@ export function partsOf(migrations: readonly Pick<Migration, "script">[]): strin
     ...namesAfter(script, /create (?:or replace )?function ([\w.]+)/g, "function"),
     ...namesAfter(script, /create table (\S+) partition of/g, "table"),
   ];
-  return [...new Set(parts)].toSorted();
+  const dropped = new Set(indexesDroppedIn(script));
+  return [...new Set(parts)].filter((part) => !dropped.has(part)).toSorted();
 }
 
 /** A name without the prefix or schema of the database. */
@@ -127,9 +138,7 @@ function entryOf(table: string, entry: string): string[] {
 }
 
 function columnsAddedIn(script: string): string[] {
-  const changes = script.matchAll(/alter table (\S+)([^;]*?)(?:;|' end)/g);
-  return [...changes].flatMap(([, name = "", body = ""]) => {
-    const table = bare(name);
+  return changesIn(script).flatMap(({ table, body }) => {
     return [
       ...[...body.matchAll(/add column (\w+)/g)].map(([, column]) => `column ${table}.${column}`),
       ...[...body.matchAll(/add (?:unique )?key (\w+)/g)].map(
@@ -137,4 +146,15 @@ function columnsAddedIn(script: string): string[] {
       ),
     ];
   });
+}
+
+function indexesDroppedIn(script: string): string[] {
+  return changesIn(script).flatMap(({ table, body }) =>
+    [...body.matchAll(/drop key (\w+)/g)].map(([, index]) => `index ${table}.${index}`),
+  );
+}
+
+function changesIn(script: string): { table: string; body: string }[] {
+  const changes = script.matchAll(/alter table (\S+)([^;]*?)(?:;|' end)/g);
+  return [...changes].map(([, name = "", body = ""]) => ({ table: bare(name), body }));
 }

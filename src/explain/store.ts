@@ -289,16 +289,17 @@ export class SqlExplain {
     readonly running: number;
     readonly longest: Holder | null;
   }> {
-    const held = sql`queue = ${queue} and ${of === "lane" ? sql`lane = ${name}` : sql`lane is not null`}
+    const { from, queue: ofQueue, lane } = this.#engine.introspection.sparse.leases;
+    const held = sql`${ofQueue} = ${queue} and ${of === "lane" ? sql`${lane} = ${name}` : sql`${lane} is not null`}
          ${of === "task" ? sql`and ${isOfTask(name ?? "")}` : sql``}`;
     const [row] = await this.#engine.all<{ running: number }>(
-      sql`select count(*) as running from holdfast.lease where ${held}`,
+      sql`select count(*) as running from ${from} where ${held}`,
     );
     const [longest] = await this.#engine.all<Holder>(sql`
-      select id as job, task, locked_by as worker, claimed_at as "claimedAt"
-        from holdfast.lease
+      select l.id as job, l.task, l.locked_by as worker, l.claimed_at as "claimedAt"
+        from ${from}
        where ${held}
-       order by claimed_at, id
+       order by l.claimed_at, l.id
        limit 1`);
     return { running: row?.running ?? 0, longest: longest ?? null };
   }

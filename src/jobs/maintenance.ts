@@ -55,15 +55,17 @@ export async function expireLate(
   limit: number,
 ): Promise<SettledWithDependents> {
   const { engine } = context;
+  const { sparse } = engine.introspection;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const late: Late[] = [];
     for (const table of ["ready", "waiting"] as const) {
-      const where = sql`start_by <= ${now}`;
+      const where = table === "ready" ? sparse.late(now) : sql`start_by <= ${now}`;
       const places = limit - late.length;
       if (places > 0)
         late.push(...(await tx.take<Late>({ table, where, limit: places, skipLocked: true })));
     }
+    await sparse.forgetDeadlines(tx, now, limit);
     if (late.length === 0) return { settled: [], queues: [] };
     await stopWaiting(context, tx, late);
     const rows = late.map((row) => expiredRow(row, now));
@@ -86,7 +88,7 @@ export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
            (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs",
-           (select start_by from holdfast.ready where start_by is not null order by start_by limit 1) - ${engine.now()}
+           (select start_by from ${engine.introspection.sparse.deadlines} where start_by is not null order by start_by limit 1) - ${engine.now()}
              as "pendingUntilMs",
            (select start_by from holdfast.waiting where start_by is not null order by start_by limit 1) - ${engine.now()}
              as "waitingUntilMs"`);

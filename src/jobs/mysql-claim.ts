@@ -147,6 +147,7 @@ export async function claim(
   for (const group of groups) {
     const lease = [worker, lockedUntil, startedAt, startedAt, claimId];
     exchange.add(fill(statements[copy], ...lease, group));
+    if (copy === "copyLanesToLease") exchange.add(fill(statements.copyLanes, group));
     exchange.add(fill(statements.deleteReady, group));
   }
   const from = exchange.add(...groups.map((group) => fill(statements.readJobs, group)));

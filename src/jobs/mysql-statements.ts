@@ -167,6 +167,13 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
 
+  /** Their entries in the index of leases by lane. */
+  copyLanes: `
+    insert into holdfast_lane_lease (queue, lane, id, epoch)
+    select r.queue, substring_index(r.lane, char(31 using utf8mb4), 1), r.id, r.epoch + 1
+      from ${IDS} i
+      straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+
   readJobs: `
     select j.id, j.payload, j.enqueued_at
       from ${IDS} i
@@ -179,9 +186,12 @@ export const statements = {
       straight_join holdfast_lease l force index (primary) on l.id = i.id
        for update ${OF_LEASES}`,
 
-  /** Locks the leases. Counts those that one worker holds at one epoch, without a requested cancel and without a key. */
+  /**
+   * Locks the leases. Counts those that one worker holds at one epoch, without a requested cancel and without a key, and how
+   * many of them have a lane.
+   */
   countLeases: `
-    select count(*)
+    select count(*), count(l.lane)
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id
      where l.locked_by = ?
@@ -198,6 +208,14 @@ export const statements = {
            'done', l.locked_by, l.claimed_at, ?
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id`,
+
+  /** Comes before the delete of the leases. */
+  deleteLanes: `
+    delete e
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id
+      straight_join holdfast_lane_lease e force index (primary)
+                 on e.queue = l.queue and e.lane = l.lane and e.id = l.id and e.epoch = l.epoch`,
 
   deleteLeases: `
     delete l

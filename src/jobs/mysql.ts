@@ -186,9 +186,11 @@ export class MysqlStatements implements JobStatements {
     settlements: readonly Settlement[],
     { about, isCounted, now }: { about: readonly Answer[]; isCounted: boolean; now: number },
   ): Promise<Settled[]> {
-    const counted = isCounted ? allRows<[number]>(about).map(([count]) => count) : [];
-    if (isCounted && counted.reduce((sum, count) => sum + count, 0) === settlements.length) {
+    const counts = isCounted ? allRows<[leases: number, lanes: number]>(about) : [];
+    const counted = counts.reduce((sum, [leases]) => sum + leases, 0);
+    if (isCounted && counted === settlements.length) {
       const ids = settlements.map(({ id }) => id);
+      if (counts.some(([, lanes]) => lanes > 0)) deleteLanes(exchange, ids);
       for (const group of inGroups(ids)) {
         exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
         exchange.add(fill(statements.deleteLeases, jsonList(group)));
@@ -292,9 +294,18 @@ function settle(
     lease,
     destination: nextRow(engine, lease, fence.outcome, now),
   }));
+  const inLanes = ours.filter(({ lease }) => lease.lane !== null);
+  deleteLanes(
+    exchange,
+    inLanes.map(({ lease }) => lease.id),
+  );
   const destinations = ours.map(({ destination }) => destination);
   move(exchange, destinations, now);
   return ours.map(({ lease, destination }) => describe(lease, destination));
+}
+
+function deleteLanes(exchange: Exchange, ids: readonly string[]): void {
+  for (const group of inGroups(ids)) exchange.add(fill(statements.deleteLanes, jsonList(group)));
 }
 
 /** Deletes a lease before its job enters another table: a trigger refuses a second row of a leased job. */

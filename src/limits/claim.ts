@@ -93,7 +93,7 @@ async function open(
           left join holdfast.queue_rule r on r.queue = q.name and r.kind in ('queue', 'lanes', 'task')
          where q.name = ${queue}
            and q.governed = 1`,
-    runningByTask(queue),
+    runningByTask(engine, queue),
     ...next.steps,
     // Most lanes have a gate, if lanes are limited at all: it is looked at here and locked later.
     sql`select l.lane, g.name, g.allowed_at

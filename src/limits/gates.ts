@@ -228,12 +228,13 @@ export class Gates {
   }
 
   #countIn(names: readonly string[]): Sql {
+    const { from, queue, lane } = this.#engine.introspection.sparse.leases;
     return sql`
-      select lane, count(*) as running
-        from holdfast.lease
-       where queue = ${this.#queue}
-         and ${this.#engine.among(sql`lane`, names)}
-       group by lane`;
+      select ${lane} as lane, count(*) as running
+        from ${from}
+       where ${queue} = ${this.#queue}
+         and ${this.#engine.among(lane, names)}
+       group by ${lane}`;
   }
 }
 
@@ -246,14 +247,15 @@ export interface RunningRow {
  * Comes after the lock of the gates, in a statement of its own: it must see what their earlier holders committed. No rows if
  * neither the queue nor a task in it is limited.
  */
-export function runningByTask(queue: string): Sql {
+export function runningByTask(engine: Engine, name: string): Sql {
+  const { from, queue, lane } = engine.introspection.sparse.leases;
   return sql`
-    select task, count(*) as running
-      from holdfast.lease
-     where queue = ${queue}
-       and lane is not null
-       and exists (select 1 from holdfast.queue_rule where queue = ${queue} and kind in ('queue', 'task'))
-     group by task`;
+    select l.task, count(*) as running
+      from ${from}
+     where ${queue} = ${name}
+       and ${lane} is not null
+       and exists (select 1 from holdfast.queue_rule where queue = ${name} and kind in ('queue', 'task'))
+     group by l.task`;
 }
 
 function byBareName(rows: readonly RunningRow[]): Map<string, number> {

@@ -79,7 +79,7 @@ export async function resumeAll(db: Database, operator: OperatorEntry): Promise<
            set paused_at = null, paused_by = null, pause_reason = null,
                revision = revision + 1, updated_at = ${now}
          where name = ${name}`);
-      await govern(tx, name);
+      await govern(engine, tx, name);
     }
     return names;
   });

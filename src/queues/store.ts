@@ -7,7 +7,7 @@ import type { Database } from "../database/database.ts";
 import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
-import { govern } from "./govern.ts";
+import { countLeasesOf, govern } from "./govern.ts";
 import { pauseAll, resumeAll } from "./pause-all.ts";
 
 /** A rule to set, or to remove if it limits nothing and has no weight. */
@@ -73,7 +73,7 @@ export class SqlQueues {
                revision = revision + 1, updated_at = ${now}
          where name = ${queue}
            and paused_at is not null`);
-      if (changed > 0) await govern(tx, queue);
+      if (changed > 0) await govern(this.#engine, tx, queue);
       return changed > 0;
     });
     this.#db.announce({ kind: "pending", queue });
@@ -109,7 +109,7 @@ export class SqlQueues {
             sql`update holdfast.queue set ageing_ms = ${ageingMs} where name = ${queue}`,
           );
         }
-        await govern(tx, queue);
+        await govern(this.#engine, tx, queue);
         return true;
       },
       detail,
@@ -123,23 +123,18 @@ export class SqlQueues {
     const governed = sql`select name from holdfast.queue where governed = 1`;
     const queues = await engine.all<{ name: string }>(governed);
     if (queues.length === 0) return 0;
-    return engine.run(sql`
-      update holdfast.lease
-         set lane = ''
-       where lane is null
-         and ${engine.among(
-           sql`queue`,
-           queues.map(({ name }) => name),
-         )}`);
+    const names = queues.map(({ name }) => name);
+    return engine.transaction((tx) => countLeasesOf(engine, tx, names));
   }
 
   /** Deletes gates of lanes that were not in use for a while; the next claim makes them again. Returns how many. */
   async pruneGates({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
     const engine = this.#engine;
+    const { from, queue: ofQueue, lane } = engine.introspection.sparse.leases;
     const isOld = sql`
              kind = 'lane'
          and allowed_at < (${engine.now()} - ${forMs}) * 1000
-         and not exists (select 1 from holdfast.lease l where l.queue = g.queue and l.lane = g.name)
+         and not exists (select 1 from ${from} where ${ofQueue} = g.queue and ${lane} = g.name)
          and not exists (select 1 from holdfast.ready r where r.queue = g.queue and r.lane = g.name)`;
     const gates = await engine.all<{ queue: string; name: string }>(
       sql`select g.queue, g.name from holdfast.gate g where ${isOld} limit ${limit}`,
@@ -149,6 +144,7 @@ export class SqlQueues {
         sql`delete from holdfast.gate where queue = ${queue} and kind = 'lane' and name = ${name}`,
       );
     }
+    await engine.introspection.sparse.forgetLeases(engine, limit);
     return gates.length;
   }
 

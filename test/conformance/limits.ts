@@ -335,6 +335,8 @@ export const limits: Group = (open) => {
       assert.deepEqual(await claim(store, 1), []);
       await crash(bundle, job as ClaimedJob);
       assert.equal((await claim(store, 1)).length, 1);
+      await store.queues.pruneGates({ forMs: 1_000, limit: 10 });
+      assert.deepEqual(await claim(store, 1), []);
     });
 
     test("counts a lease that a claim took while the limit was being set", async () => {

@@ -96,11 +96,13 @@ describe("a hot statement", limits, () => {
     governed: fill(statements.governed, list(["mail", "post"])),
     copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
     copyLanesToLease: fill(statements.copyLanesToLease, "w", 1, 1, 1, 1, jsonList(ids)),
+    copyLanes: fill(statements.copyLanes, jsonList(ids)),
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),
     lockLeases: fill(statements.lockLeases, jsonList(ids)),
     countLeases: fill(statements.countLeases, jsonList(ids), "w", 1),
     copyToFinished: fill(statements.copyToFinished, 1, jsonList(ids)),
+    deleteLanes: fill(statements.deleteLanes, jsonList(ids)),
     deleteLeases: fill(statements.deleteLeases, jsonList(ids)),
     lockFreeLeases: fill(statements.lockFreeLeases, jsonList(ids)),
     seeLeases: fill(statements.seeLeases, jsonList(ids)),
@@ -115,7 +117,7 @@ describe("a hot statement", limits, () => {
     assert.deepEqual([...others, ...taken].toSorted(), Object.keys(examples).toSorted());
   });
 
-  const tables = ["holdfast_", "j", "k", "r", "l", "t"];
+  const tables = ["holdfast_", "j", "k", "r", "l", "t", "e"];
   for (const [name, text] of Object.entries(examples)) {
     test(`${name} finds its rows by an index, however few the server believes there are`, async () => {
       const [plan] = await admin.query<RowDataPacket[]>(`explain ${text}`);

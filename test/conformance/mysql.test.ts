@@ -16,6 +16,7 @@ import {
   FORGET,
   FORGET_ACTIONS,
   GUARDED_TABLES,
+  INDEX_ENTRIES,
   TABLES,
   WORKFLOW_TABLES,
 } from "../support/tables.ts";
@@ -25,7 +26,7 @@ const limits = { timeout: 480_000, skip: missing("mysql") };
 
 const EMPTY = [
   FORGET.replaceAll("holdfast.", "holdfast_"),
-  ...TABLES.map((table) => `delete from holdfast_${table}`),
+  ...[...TABLES, ...INDEX_ENTRIES].map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",
 ].join(";");
 

@@ -72,6 +72,12 @@ const PINS: Readonly<Record<string, string>> = {
   "sqlite/0015-dashboard.sql": "289302916e9a24705d2dde8eb09130ed842cde3de1ffa41f89eda0b7367223f3",
   "postgres/0015-dashboard.sql": "dae733712ce527d875342ce8f5f3c1541add34734615cad8e7f45bc05bd07ff1",
   "mysql/0015-dashboard.sql": "7f0bbf856c3bdc1fa9bb4750176999ced7fac5c3b8e6dfef8cd638fa0fa8450a",
+  "sqlite/0016-sparse-indexes.breaking.sql":
+    "e152fe1b77a6c718475250dd3cb38ba98180aa4a312313da32d47b095f0bb7f3",
+  "postgres/0016-sparse-indexes.breaking.sql":
+    "e152fe1b77a6c718475250dd3cb38ba98180aa4a312313da32d47b095f0bb7f3",
+  "mysql/0016-sparse-indexes.breaking.sql":
+    "ab8dc295964c131ac3d5f6ba91000767b3e6d08173ac00b198f172c89f2c5804",
 };
 
 const files = ENGINES.flatMap((engine) =>

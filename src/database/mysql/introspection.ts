@@ -1,15 +1,83 @@
-/** The parts of the schema of a MySQL or MariaDB database. */
+/** The parts of the schema of a MySQL or MariaDB database, and queries that are particular to it. */
 import { StoreRefusedError } from "../../core/errors.ts";
-import type { Engine, Introspection, LaneQuery } from "../engine.ts";
+import type { Engine, Introspection, LaneQuery, SparseIndexes, Transaction } from "../engine.ts";
 import { absentByJoin, afterByColumn, bare } from "../introspection.ts";
 import { Sql, sql } from "../sql.ts";
+
+/** InnoDB has no partial indexes: see migration 16. */
+const sparse: SparseIndexes = {
+  leases: {
+    from: sql`holdfast.lane_lease e force index (primary)
+         straight_join holdfast.lease l force index (primary) on l.id = e.id and l.epoch = e.epoch`,
+    queue: sql`e.queue`,
+    lane: sql`e.lane`,
+  },
+  deadlines: sql`holdfast.deadline`,
+  late: (now) => sql`start_by <= ${now}
+         and id in (select d.id from holdfast.deadline d force index (by_start) where d.start_by <= ${now})`,
+  enterLeases,
+  forgetDeadlines,
+  forgetLeases,
+};
 
 export const introspection: Introspection = {
   absent: absentByJoin,
   after: afterByColumn,
   lanes: lanesByMinimum,
   catalogue,
+  sparse,
 };
+
+/** In read committed, a select that feeds an insert locks nothing. */
+async function enterLeases(tx: Transaction, queues: readonly string[]): Promise<void> {
+  await tx.run(sql`
+    insert ignore into holdfast.lane_lease (queue, lane, id, epoch)
+    select l.queue, l.lane, l.id, l.epoch
+      from holdfast.lease l
+     where l.queue in (${queues})
+       and l.lane is not null
+       and not exists (select 1
+                         from holdfast.lane_lease e
+                        where e.queue = l.queue and e.lane = l.lane and e.id = l.id and e.epoch = l.epoch)`);
+}
+
+/**
+ * Checked again under the lock of the entry. A job that becomes pending again locks its entry before it writes its row: the
+ * delete waits for it and sees the row, or the job waits for the delete and writes a new entry.
+ */
+async function forgetDeadlines(tx: Transaction, until: number, limit: number): Promise<void> {
+  const rows = await tx.all<{ id: string }>(sql`
+    select d.id
+      from holdfast.deadline d force index (by_start)
+      left join holdfast.ready r force index (by_id) on r.id = d.id
+     where d.start_by <= ${until}
+       and r.id is null
+     order by d.start_by
+     limit ${limit}`);
+  if (rows.length === 0) return;
+  await tx.run(sql`
+    delete d
+      from holdfast.deadline d force index (primary)
+      left join holdfast.ready r force index (by_id) on r.id = d.id
+     where d.id in (${rows.map(({ id }) => id)})
+       and r.id is null`);
+}
+
+/** Without locks on leases: an epoch never comes again, so an entry that has no lease stays without one. */
+async function forgetLeases(engine: Engine, limit: number): Promise<void> {
+  const rows = await engine.all<{ queue: string; lane: string; id: string; epoch: number }>(sql`
+    select e.queue, e.lane, e.id, e.epoch
+      from holdfast.lane_lease e
+      left join holdfast.lease l on l.id = e.id and l.epoch = e.epoch
+     where l.id is null
+     limit ${limit}`);
+  if (rows.length === 0) return;
+  const entries = rows
+    .map(({ queue, lane, id, epoch }) => sql`(${queue}, ${lane}, ${id}, ${epoch})`)
+    .reduce((all, one) => sql`${all}, ${one}`);
+  await engine.run(sql`
+    delete from holdfast.lane_lease where (queue, lane, id, epoch) in (${entries})`);
+}
 
 const FIRST_LANE = `
   select min(lane) into @holdfast_lane

@@ -1,6 +1,6 @@
 /** The parts of the schema of a PostgreSQL database. */
 import type { Engine, Introspection } from "../engine.ts";
-import { absentByJoin, afterByRow, lanesByRecursion } from "../introspection.ts";
+import { absentByJoin, afterByRow, lanesByRecursion, partialIndexes } from "../introspection.ts";
 import { sql } from "../sql.ts";
 
 export const introspection: Introspection = {
@@ -8,6 +8,7 @@ export const introspection: Introspection = {
   after: afterByRow,
   lanes: lanesByRecursion,
   catalogue,
+  sparse: partialIndexes,
 };
 
 /** The schema of a table that always exists: the compiler replaces the name in the quotes. */

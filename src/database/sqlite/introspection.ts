@@ -1,6 +1,6 @@
 /** The parts of the schema of an SQLite file. */
 import type { Engine, Introspection } from "../engine.ts";
-import { afterByRow, bare, lanesByRecursion } from "../introspection.ts";
+import { afterByRow, bare, lanesByRecursion, partialIndexes } from "../introspection.ts";
 import { sql, type Sql } from "../sql.ts";
 
 export const introspection: Introspection = {
@@ -13,6 +13,7 @@ export const introspection: Introspection = {
   after: afterByRow,
   lanes: lanesByRecursion,
   catalogue,
+  sparse: partialIndexes,
 };
 
 async function catalogue(engine: Engine): Promise<string[]> {

@@ -1,10 +1,19 @@
 /** Which pending jobs a claim takes on MySQL and MariaDB, and how it puts them under leases. */
 import type { MysqlEngine } from "../database/mysql/engine.ts";
-import { fill, inGroups, jsonList, list, nothing, RawSql } from "../database/mysql/literals.ts";
+import {
+  fill,
+  inGroups,
+  insertions,
+  jsonList,
+  list,
+  nothing,
+  RawSql,
+  tuple,
+} from "../database/mysql/literals.ts";
 import { allRows, type Answer } from "../database/mysql/session.ts";
 import type { Exchange } from "../database/mysql/sessions.ts";
 import { statements } from "./mysql-statements.ts";
-import type { JobValues } from "./rows.ts";
+import { type JobValues, laneName } from "./rows.ts";
 import type { ClaimedJob, Claiming, LaneClaims, LockedJob, Wanted } from "./store.ts";
 
 /** Looks of a claim that finds only locked jobs: another transaction may have released them in the meantime. */
@@ -122,6 +131,10 @@ function inClaimOrder(a: Pending, b: Pending): number {
   return a[PLACE] - b[PLACE] || (a[0] < b[0] ? -1 : 1);
 }
 
+function laneRow([id, queue, , , , epoch, , , , lane]: Pending): string {
+  return tuple([queue, laneName(lane) ?? "", id, epoch + 1]);
+}
+
 interface ClaimKind {
   readonly commits?: boolean;
   readonly copy?: "copyToLease" | "copyLanesToLease";
@@ -147,8 +160,10 @@ export async function claim(
   for (const group of groups) {
     const lease = [worker, lockedUntil, startedAt, startedAt, claimId];
     exchange.add(fill(statements[copy], ...lease, group));
-    if (copy === "copyLanesToLease") exchange.add(fill(statements.copyLanes, group));
     exchange.add(fill(statements.deleteReady, group));
+  }
+  if (copy === "copyLanesToLease") {
+    exchange.add(...insertions(statements.insertLanes, picked.map(laneRow)));
   }
   const from = exchange.add(...groups.map((group) => fill(statements.readJobs, group)));
   if (commits) exchange.commit();

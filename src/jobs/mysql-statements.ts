@@ -167,12 +167,10 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
 
-  /** Their entries in the index of leases by lane. */
-  copyLanes: `
+  /** Their entries among the leases by lane. */
+  insertLanes: `
     insert into holdfast_lane_lease (queue, lane, id, epoch)
-    select r.queue, substring_index(r.lane, char(31 using utf8mb4), 1), r.id, r.epoch + 1
-      from ${IDS} i
-      straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+    values ?`,
 
   readJobs: `
     select j.id, j.payload, j.enqueued_at
@@ -209,18 +207,18 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id`,
 
-  /** Comes before the delete of the leases. */
-  deleteLanes: `
-    delete e
-      from ${IDS} i
-      straight_join holdfast_lease l force index (primary) on l.id = i.id
-      straight_join holdfast_lane_lease e force index (primary)
-                 on e.queue = l.queue and e.lane = l.lane and e.id = l.id and e.epoch = l.epoch`,
-
   deleteLeases: `
     delete l
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id`,
+
+  /** The same with their entries among the leases by lane, if they have some. */
+  deleteLanes: `
+    delete l, e
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id
+      left join holdfast_lane_lease e force index (primary)
+             on e.queue = l.queue and e.lane = l.lane and e.id = l.id and e.epoch = l.epoch`,
 
   /** Passes over leases that another transaction has locked. */
   lockFreeLeases: `

@@ -84,12 +84,12 @@ export class MysqlStatements implements JobStatements {
   ): Promise<{ settled: Settled[]; isEvicted: boolean }> {
     const guarded = wanted.guarded === true;
     const nowAt = this.#addClock(exchange);
-    const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
+    const { isCounted, leasesAt } = addLeases(exchange, settlements);
     const guardAt = exchange.add(...(guarded ? [fill(statements.guard, wanted.worker)] : []));
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
-    const rows = allRows<Locked>(answers.slice(leasesAt, guardAt));
-    const settled = settle({ exchange, engine: this.#engine }, settlements, { rows, now });
+    const about = answers.slice(leasesAt, guardAt);
+    const settled = await this.#settle(exchange, settlements, { about, isCounted, now });
     const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
     return { settled, isEvicted };
   }
@@ -139,14 +139,7 @@ export class MysqlStatements implements JobStatements {
     wanted: Claiming | null,
   ): Promise<CycleResult> {
     const nowAt = this.#addClock(exchange);
-    const same = sameFence(settlements);
-    const leasesAt = exchange.add(
-      ...aboutLeases(
-        same === null ? statements.lockLeases : statements.countLeases,
-        settlements,
-        same,
-      ),
-    );
+    const { isCounted, leasesAt } = addLeases(exchange, settlements);
     // Jobs that are handed back in this cycle may be claimed again in it; then settling comes first.
     const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
     const names = wanted === null ? [] : queuesOf(wanted);
@@ -160,11 +153,7 @@ export class MysqlStatements implements JobStatements {
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
     const about = answers.slice(leasesAt, governedAt);
-    const settled = await this.#settle(exchange, settlements, {
-      about,
-      isCounted: same !== null,
-      now,
-    });
+    const settled = await this.#settle(exchange, settlements, { about, isCounted, now });
     const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
     if (wanted === null || isEvicted) return { settled, claimed: [], governed: [] };
     const governed = allRows<[string]>(answers.slice(governedAt, lookAt)).map(([name]) => name);
@@ -190,10 +179,10 @@ export class MysqlStatements implements JobStatements {
     const counted = counts.reduce((sum, [leases]) => sum + leases, 0);
     if (isCounted && counted === settlements.length) {
       const ids = settlements.map(({ id }) => id);
-      if (counts.some(([, lanes]) => lanes > 0)) deleteLanes(exchange, ids);
+      const deleting = deletion(counts.some(([, lanes]) => lanes > 0));
       for (const group of inGroups(ids)) {
         exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
-        exchange.add(fill(statements.deleteLeases, jsonList(group)));
+        exchange.add(fill(deleting, jsonList(group)));
       }
       return settlements.map(settledAsClaimed);
     }
@@ -245,6 +234,17 @@ function aboutLeases(
   return [...inGroups(ids)].map((group) => fill(text, jsonList(group), ...values));
 }
 
+/** Locks the leases of attempts that ended. Those of jobs that are all simply done need only be counted. */
+function addLeases(
+  exchange: Exchange,
+  settlements: readonly Settlement[],
+): { isCounted: boolean; leasesAt: number } {
+  const same = sameFence(settlements);
+  const text = same === null ? statements.lockLeases : statements.countLeases;
+  const leasesAt = exchange.add(...aboutLeases(text, settlements, same));
+  return { isCounted: same !== null, leasesAt };
+}
+
 type SameFence = Pick<Fence, "worker" | "epoch">;
 
 /** The worker and epoch of jobs that are all done without a result and known from their claim; null: they differ. */
@@ -294,27 +294,27 @@ function settle(
     lease,
     destination: nextRow(engine, lease, fence.outcome, now),
   }));
-  const inLanes = ours.filter(({ lease }) => lease.lane !== null);
-  deleteLanes(
-    exchange,
-    inLanes.map(({ lease }) => lease.id),
-  );
   const destinations = ours.map(({ destination }) => destination);
-  move(exchange, destinations, now);
+  const deleting = deletion(ours.some(({ lease }) => lease.lane !== null));
+  move(exchange, destinations, { deleting, now });
   return ours.map(({ lease, destination }) => describe(lease, destination));
 }
 
-function deleteLanes(exchange: Exchange, ids: readonly string[]): void {
-  for (const group of inGroups(ids)) exchange.add(fill(statements.deleteLanes, jsonList(group)));
+function deletion(hasLanes: boolean): string {
+  return hasLanes ? statements.deleteLanes : statements.deleteLeases;
 }
 
 /** Deletes a lease before its job enters another table: a trigger refuses a second row of a leased job. */
-function move(exchange: Exchange, destinations: readonly Destination[], now: number): void {
+function move(
+  exchange: Exchange,
+  destinations: readonly Destination[],
+  { deleting, now }: { deleting: string; now: number },
+): void {
   for (const group of inGroups(idsOf(destinations.filter(isPlain)))) {
     exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
   }
   for (const group of inGroups(idsOf(destinations))) {
-    exchange.add(fill(statements.deleteLeases, jsonList(group)));
+    exchange.add(fill(deleting, jsonList(group)));
   }
   for (const table of ["ready", "waiting", "finished"] as const) {
     const rows = destinations.filter(

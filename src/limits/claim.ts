@@ -29,6 +29,8 @@ export interface Turn {
   readonly cursor: string | null;
   /** Where a turn that began meanwhile went on. */
   readonly reserved?: string;
+  /** How many lanes with pending jobs the queue has; null: the turn did not visit them all. */
+  readonly lanes?: number | null;
   /** When to look again: at once if there may be more, or when a rate allows the next start. Null: as after any claim. */
   readonly lookInMs: number | null;
 }
@@ -37,6 +39,8 @@ interface WantedOfQueue extends Claiming {
   readonly queue: string;
   /** The lane behind which this turn begins. */
   readonly cursor: string;
+  /** How many lanes the last turn found, if it visited them all: one look more than that tells of a new one. */
+  readonly lanes?: number | null;
   /** Called with the last of the lanes that this turn visits first: another turn at the same time begins behind it. */
   readonly onLanes?: (last: string) => void;
 }
@@ -63,8 +67,9 @@ interface Opened {
   readonly isPaced: boolean;
   /** Some lanes have limits or weights of their own. */
   readonly hasLaneRules: boolean;
-  /** The lanes behind the cursor. */
+  /** The lanes behind the cursor, at most `lanesAsked`. */
   readonly nextLanes: readonly string[];
+  readonly lanesAsked: number;
 }
 
 /**
@@ -74,9 +79,10 @@ interface Opened {
 async function open(
   engine: Engine,
   tx: Transaction,
-  { queue, cursor, limit }: WantedOfQueue,
+  { queue, cursor, limit, lanes: lanesBefore }: WantedOfQueue,
 ): Promise<Opened | "paused" | null> {
-  const next = engine.introspection.lanes(queue, cursor, lanesIn(limit));
+  const lanesAsked = Math.min(lanesIn(limit), (lanesBefore ?? limit) + 1);
+  const next = engine.introspection.lanes(queue, cursor, lanesAsked);
   const answers = await tx.allOf([
     sql`select kind, name, allowed_at
           from holdfast.gate ${engine.byPrimaryKey()}
@@ -120,6 +126,7 @@ async function open(
     isPaced: known.some(isPaced),
     hasLaneRules: Boolean(setting["lane_rules"]),
     nextLanes,
+    lanesAsked,
   };
 }
 
@@ -153,6 +160,8 @@ class GovernedClaim<J extends LockedJob> {
   /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
   #behind: string | null = null;
   #taken = 0;
+  /** All lanes of the queue, once this turn has visited them. */
+  #lanes: number | null = null;
   readonly #leases: Promise<ClaimedJob[]>[] = [];
 
   constructor(parts: ClaimParts<J>) {
@@ -176,7 +185,8 @@ class GovernedClaim<J extends LockedJob> {
       this.#parts.claims.runLast(this.#parts.gates.changes()),
     ]);
     const claimed = leases.flat();
-    return { claimed, cursor: this.#behind ?? this.#cursor, lookInMs: this.#lookInMs() };
+    const cursor = this.#behind ?? this.#cursor;
+    return { claimed, cursor, lanes: this.#lanes, lookInMs: this.#lookInMs() };
   }
 
   /** Soon, if the next turn finds what this one had to leave. */
@@ -193,13 +203,17 @@ class GovernedClaim<J extends LockedJob> {
     let wrapped = false;
     let more: Lane[] = [];
     while (this.#left > 0 && visited < VISITS_MAX) {
-      const count = Math.max(lanesIn(this.#left), Math.min(visited, LANES_MAX));
+      const count =
+        visited === 0
+          ? Math.min(lanesIn(this.#left), this.#parts.lanesAsked)
+          : Math.max(lanesIn(this.#left), Math.min(visited, LANES_MAX));
       const before = this.#cursor;
       const lanes: readonly Lane[] = wrapped ? more : await this.#nextLanes(count, visited);
       if (lanes.length === 0 && wrapped) return;
       if (wrapped) more = [];
       else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
       visited += lanes.length;
+      if (wrapped) this.#lanes ??= visited;
       const taken = this.#taken;
       more.push(...(await this.#takeFrom(lanes)));
       const left = lanes.findIndex(({ name }) => this.#parts.gates.withoutGate.has(name));

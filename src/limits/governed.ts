@@ -10,6 +10,8 @@ export class GovernedQueues implements ClaimRules {
   readonly #engine: Engine;
   /** The lane that was visited last, by queue. */
   readonly #cursors = new Map<string, string>();
+  /** How many lanes a queue has, if the last turn visited them all. */
+  readonly #lanes = new Map<string, number>();
   #turns = 0;
 
   constructor(engine: Engine) {
@@ -44,7 +46,9 @@ export class GovernedQueues implements ClaimRules {
     if (ruled === null) return cycle;
     const free: string[] = [];
     const waits: number[] = [];
-    for (const [queue, { cursor, reserved, lookInMs }] of (ruled as Ruled).visits) {
+    for (const [queue, { cursor, reserved, lanes, lookInMs }] of (ruled as Ruled).visits) {
+      if (lanes === null || lanes === undefined) this.#lanes.delete(queue);
+      else this.#lanes.set(queue, lanes);
       if (lookInMs !== null) waits.push(lookInMs);
       if (cursor === null) free.push(queue);
       if (cursor === null) this.#cursors.delete(queue);
@@ -87,6 +91,7 @@ export class GovernedQueues implements ClaimRules {
         ...wanted,
         queue,
         cursor,
+        lanes: this.#lanes.get(queue) ?? null,
         limit,
         ahead,
         onLanes: (last) => void this.#cursors.set(queue, last),

@@ -361,6 +361,18 @@ export const limits: Group = (open) => {
       assert.equal((await claim(store, 5)).length, 1);
     });
 
+    test("finds lanes that are new since a turn visited all of them", async () => {
+      const { store } = await open();
+      await limit(store, { kind: "lanes", concurrency: 3 });
+      await fill(store, { acme: 2 });
+      assert.equal((await claim(store, 9)).length, 2);
+      await fill(store, { acme: 2, beta: 2, delta: 2, gamma: 2 });
+      const cycle = await store.jobs.settleAndClaim([], upTo(9));
+      assert.ok(cycle.claimed.length === 7 || cycle.lookInMs === 0);
+      const claimed = [...cycle.claimed, ...(await claim(store, 9))];
+      assert.deepEqual(await laneCounts(store, claimed), { acme: 1, beta: 2, delta: 2, gamma: 2 });
+    });
+
     test("holds though settling and claiming are one cycle", async () => {
       const { store } = await open();
       await limit(store, { concurrency: 2 });

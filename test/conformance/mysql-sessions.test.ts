@@ -96,7 +96,6 @@ describe("a hot statement", limits, () => {
     governed: fill(statements.governed, list(["mail", "post"])),
     copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
     copyLanesToLease: fill(statements.copyLanesToLease, "w", 1, 1, 1, 1, jsonList(ids)),
-    copyLanes: fill(statements.copyLanes, jsonList(ids)),
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),
     lockLeases: fill(statements.lockLeases, jsonList(ids)),

@@ -65,8 +65,9 @@ function fill(id: (table: string) => string, joined: (...texts: string[]) => str
       insert into holdfast_job (id, queue, task, payload, "rank", max_attempts, enqueued_at)
       select ${id(table)}, '${LIMITED}', 'mail', '{}', 0, 3, ${NOW} from ${NUMBERS}`,
     ),
-    `insert into holdfast_ready (id, queue, task, "rank", epoch, attempts, crashes, max_attempts, lane, ready_at, place)
-     select ${id("ffff")}, '${LIMITED}', 'mail.send', 0, 0, 0, 0, 3, ${lane}, ${NOW} + n, ${NOW} + n from ${NUMBERS}`,
+    `insert into holdfast_ready (id, queue, task, "rank", epoch, attempts, crashes, max_attempts, lane, ready_at, place, start_by)
+     select ${id("ffff")}, '${LIMITED}', 'mail.send', 0, 0, 0, 0, 3, ${lane}, ${NOW} + n, ${NOW} + n, 2 * ${NOW} + n
+       from ${NUMBERS}`,
     `insert into holdfast_lease (${TRAVELLER}, lane, locked_by, locked_until, claimed_at, heartbeat_at)
      select ${id("abab")}, '${LIMITED}', 'mail.send', 0, null, 1, 1, 0, 3, ${lane}, 'worker-x', ${NOW} + n, ${NOW}, ${NOW}
        from ${NUMBERS}`,
@@ -106,6 +107,16 @@ const verbs: Readonly<
     reads: ["waiting"], // a page of it, in the order of the primary key
   },
   extend: { run: async (store) => store.jobs.extend(await store.jobs.claim(upTo(500)), 30_000) },
+  "ending jobs that are late": {
+    run: async (store) => {
+      await enqueueOne(store, { startBy: { at: 1 } });
+      assert.equal((await store.jobs.expireLate({ limit: 500 })).length, 1);
+    },
+  },
+  "counting leases that a rule came after": {
+    run: (store) => store.queues.countLeases(),
+    reads: ["lease", "queue"],
+  },
   promote: { run: (store) => store.jobs.promoteDue({ limit: 500 }) },
   reclaim: { run: (store) => store.jobs.reclaimExpired(sweep), reads: ["lease"] },
   "looking for what is next": { run: (store) => store.jobs.upcoming(), reads: ["lease"] },
@@ -265,7 +276,7 @@ describe("plans of MySQL", { skip: missing("mysql"), timeout: 120_000 }, () => {
     await limitQueue(store);
     // As the server does it by itself, some time later.
     await admin.query(
-      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job",
+      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job, holdfast_deadline, holdfast_lane_lease",
     );
   });
   after(async () => {

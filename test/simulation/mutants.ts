@@ -305,14 +305,14 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a lease that has ended is not counted", {
     file: CLAIM,
-    find: "runningByTask(queue),",
+    find: "runningByTask(engine, queue),",
     put:
       "sql`select task, count(*) as running from holdfast.lease where queue = ${queue} and lane is not null" +
       " and locked_until > ${engine.now()} group by task`,",
   }),
   mutant("what runs is counted by its place before the next job", {
     file: CLAIM,
-    find: "runningByTask(queue),",
+    find: "runningByTask(engine, queue),",
     put:
       "sql`select task, count(*) as running from holdfast.lease where queue = ${queue} and lane is not null" +
       " and id < (select min(r.id) from holdfast.ready r where r.queue = ${queue}) group by task`,",

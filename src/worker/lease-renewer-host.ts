@@ -59,7 +59,11 @@ interface HostParts {
   readonly beat: (beat: HeartbeatWrite | null) => void;
   /** The current leases, for the loop that takes over from a dead thread. */
   readonly held: () => LeaseList;
+  /** A thread without leases for so long ends. */
+  readonly restMs?: number;
 }
+
+const REST_MS = 20_000;
 
 function startLoop(
   { store, runtime, logger, settings, report, beat }: HostParts,
@@ -234,7 +238,7 @@ function threadArguments(given: readonly string[]): { execArgv?: string[] } {
  * A thread where the store allows one, otherwise a loop on this thread.
  *
  * A worker without a lease sends its heartbeats from here, because the thread costs a fifth of its memory. The thread starts
- * before the first job, which may block the main thread.
+ * before the first job, which may block the main thread, and ends when there were no jobs for a while.
  */
 export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
   const { store, runtime, logger } = parts;
@@ -255,8 +259,13 @@ class LateThread implements LeaseRenewerHost {
   #loop: LeaseRenewerHost | null;
   #thread: LeaseRenewerHost | null = null;
   #vitals: WorkerVitals | null = null;
-  /** It is started only once: a thread that died would most likely die again. */
+  /** A thread that died is not started again: it would most likely die again. */
   #isStarted = false;
+  /** Since the last look at whether the thread may rest. */
+  #isUsed = false;
+  #restTimer: Timer | null = null;
+  /** The thread that ends because there is nothing to do. */
+  #resting: Promise<void> | null = null;
   /** The thread is ready, and the loop is stopping. */
   #isAlone = false;
 
@@ -267,6 +276,7 @@ class LateThread implements LeaseRenewerHost {
   }
 
   hold(leases: LeaseList, sentAt: number): void {
+    this.#isUsed = true;
     if (!this.#isStarted) this.#startThread();
     for (const renewer of this.#both()) renewer.hold(leases, sentAt);
   }
@@ -308,7 +318,8 @@ class LateThread implements LeaseRenewerHost {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#both().map((renewer) => renewer.stop()));
+    this.#restTimer?.cancel();
+    await Promise.all([this.#resting, ...this.#both().map((renewer) => renewer.stop())]);
   }
 
   #both(): LeaseRenewerHost[] {
@@ -330,6 +341,32 @@ class LateThread implements LeaseRenewerHost {
     this.#parts.logger.debug({}, "the lease renewer's thread is ready");
     await loop?.stop();
     if (this.#loop === loop) this.#loop = null;
+    this.#restLater();
+  }
+
+  #restLater(): void {
+    const { runtime, restMs = REST_MS } = this.#parts;
+    this.#restTimer?.cancel();
+    this.#restTimer = runtime.timer(restMs, () => this.#restIfIdle(), "background");
+  }
+
+  #restIfIdle(): void {
+    const mayRest = !this.#isUsed && this.#parts.held().ids.length === 0;
+    this.#isUsed = false;
+    if (this.#thread === null) return;
+    if (mayRest) this.#rest(this.#thread);
+    else this.#restLater();
+  }
+
+  /** A loop takes over at once, as before the first job. The thread has no leases, so no report is lost. */
+  #rest(thread: LeaseRenewerHost): void {
+    this.#thread = null;
+    this.#isStarted = false;
+    this.#isAlone = false;
+    this.#loop = startLoop(this.#parts, "idle lease renewer");
+    if (this.#vitals !== null) this.#loop.vitals(this.#vitals);
+    this.#parts.logger.debug({}, "the lease renewer's thread ends: there is nothing to renew");
+    this.#resting = thread.stop().catch(() => {}); // its error is in the log
   }
 
   #goOnWithout(): void {

@@ -5,7 +5,7 @@
  * run often are another, and the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type CodeSplittingNameFunction } from "rolldown";
@@ -68,6 +68,7 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
     input: inputs(paths),
     output: {
       dir: folder,
+      comments: false,
       chunkFileNames: "[name]-[hash].js",
       codeSplitting: {
         includeDependenciesRecursively: false,
@@ -81,9 +82,19 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
   await build({
     ...common,
     input: inputs([THREAD]),
-    output: { dir: folder, chunkFileNames: "thread-[name].js" },
+    output: { dir: folder, comments: false, chunkFileNames: "thread-[name].js" },
   });
   for (const path of DATA) copyData(path, folder);
+  for (const name of globSync("*.js", { cwd: folder })) escapeIn(join(folder, name));
+}
+
+/** V8 keeps the text of a module, with two bytes for every character if one of them needs two. */
+function escapeIn(file: string): void {
+  writeFileSync(file, readFileSync(file, "utf8").replaceAll(/[^\0-\u007F]/g, escaped));
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.codePointAt(0)?.toString(16).padStart(4, "0")}`;
 }
 
 function inputs(paths: readonly string[]): Record<string, string> {

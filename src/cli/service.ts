@@ -19,6 +19,7 @@ import type { Monitor } from "../monitoring/monitor.ts";
 import { workerOptionsFrom } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
+import { IdleMemory } from "./idle-memory.ts";
 import { logJobs } from "./log.ts";
 import { loadHooks, loadSchedules, loadWorkflows } from "./tasks.ts";
 
@@ -41,6 +42,8 @@ interface ServiceOptions {
 /** After the shutdown timeout of jobs: to record their outcomes, and to close. */
 const CLOSE_MS_MAX = 5_000;
 
+const NO_WORKER = { claimed: 0, running: 0, buffered: 0 };
+
 class NotClosedError extends HoldfastError {
   constructor(facts: { limitMs: number }) {
     const limit = formatMs(facts.limitMs);
@@ -62,6 +65,7 @@ interface Open {
 export class Service {
   readonly #open: Open;
   readonly #options: ServiceOptions;
+  readonly #idleMemory: IdleMemory;
   #isStopping = false;
 
   /** Null: a signal arrived before it had started. */
@@ -82,6 +86,8 @@ export class Service {
   private constructor(open: Open, options: ServiceOptions) {
     this.#open = open;
     this.#options = options;
+    const status = () => open.worker?.status() ?? NO_WORKER;
+    this.#idleMemory = new IdleMemory({ runtime: systemRuntime, status });
   }
 
   get holdfast(): Holdfast {
@@ -107,6 +113,7 @@ export class Service {
   /** Accepts and claims nothing more, lets running jobs finish, and releases those that do not finish in time. */
   async stop(): Promise<void> {
     this.#isStopping = true;
+    this.#idleMemory.stop();
     const limitMs = this.#options.settings.shutdown + CLOSE_MS_MAX;
     const late = sleep(systemRuntime, limitMs, { kind: "background" }).then(() => {
       throw new NotClosedError({ limitMs });

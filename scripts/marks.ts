@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a move of an item": 14,
   "walk: POST /jobs": 10,
   "files in src/": 433,
-  "lines in src/": 76_830,
+  "lines in src/": 76_870,
   "lines of the core": 17_380,
   "lines of the page": 12_299,
   "lines of the longest file": 500,

@@ -59,16 +59,16 @@ export interface Introspection {
 export interface SparseIndexes {
   /** The leases of queues with rules, as `l`, and the columns by which they are found. */
   readonly leases: { readonly from: Sql; readonly queue: Sql; readonly lane: Sql };
-  /** What has the deadlines of pending jobs in its column `start_by`, also those of jobs that have started in time. */
+  /** What has the deadlines of pending jobs in its column `start_by`, also some of jobs that are no longer pending. */
   readonly deadlines: Sql;
   /** The condition that a pending job should have started by now. */
   late(now: number): Sql;
   /** Enters the leases of these queues that got their lane after the claim. */
   enterLeases(tx: Transaction, queues: readonly string[]): Promise<void>;
-  /** Deletes entries of jobs that have started, up to this deadline. */
-  forgetDeadlines(tx: Transaction, until: number, limit: number): Promise<void>;
-  /** Deletes entries of leases that have ended otherwise than by a worker's report. */
-  forgetLeases(engine: Engine, limit: number): Promise<void>;
+  /** Deletes past deadlines of jobs that are no longer pending, or that have none any more. */
+  forgetDeadlines(engine: Engine, limit: number): Promise<void>;
+  /** Deletes entries whose leases are gone. Returns how many. */
+  forgetLeases(engine: Engine, limit: number): Promise<number>;
 }
 
 export type EngineKind = "sqlite" | "postgres" | "mysql";

@@ -56,7 +56,7 @@ export async function expireLate(
 ): Promise<SettledWithDependents> {
   const { engine } = context;
   const { sparse } = engine.introspection;
-  return engine.transaction(async (tx) => {
+  const expired = await engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const late: Late[] = [];
     for (const table of ["ready", "waiting"] as const) {
@@ -65,8 +65,7 @@ export async function expireLate(
       if (places > 0)
         late.push(...(await tx.take<Late>({ table, where, limit: places, skipLocked: true })));
     }
-    await sparse.forgetDeadlines(tx, now, limit);
-    if (late.length === 0) return { settled: [], queues: [] };
+    if (late.length === 0) return { settled: [], queues: [] as string[] };
     await stopWaiting(context, tx, late);
     const rows = late.map((row) => expiredRow(row, now));
     const queues = await moveWithHooks(
@@ -76,6 +75,8 @@ export async function expireLate(
     );
     return { settled: rows.map(endedUnclaimed), queues };
   });
+  await sparse.forgetDeadlines(engine, limit);
+  return expired;
 }
 
 function endedUnclaimed(row: FinishedRow): Settled {
@@ -88,7 +89,7 @@ export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
            (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs",
-           (select start_by from ${engine.introspection.sparse.deadlines} where start_by > 0 order by start_by limit 1) - ${engine.now()}
+           (select start_by from ${engine.introspection.sparse.deadlines} where start_by >= 0 order by start_by limit 1) - ${engine.now()}
              as "pendingUntilMs",
            (select start_by from holdfast.waiting where start_by is not null order by start_by limit 1) - ${engine.now()}
              as "waitingUntilMs"`);

@@ -20,7 +20,7 @@ import type { ClaimedJob, Claiming, LaneClaims, LockedJob, Wanted } from "./stor
 const ROUNDS_MAX = 3;
 
 /** A row of `lockReady`. */
-type Pending = [...job: JobValues, readyAt: number, place: number];
+type Pending = [...job: JobValues, readyAt: number, place: number, startBy: number | null];
 
 interface LockedRow extends LockedJob {
   readonly row: Pending;
@@ -127,6 +127,8 @@ const LANE = 9;
 
 const PLACE = 11;
 
+const START_BY = 12;
+
 function inClaimOrder(a: Pending, b: Pending): number {
   return a[PLACE] - b[PLACE] || (a[0] < b[0] ? -1 : 1);
 }
@@ -161,6 +163,10 @@ export async function claim(
     const lease = [worker, lockedUntil, startedAt, startedAt, claimId];
     exchange.add(fill(statements[copy], ...lease, group));
     exchange.add(fill(statements.deleteReady, group));
+  }
+  const inTime = picked.filter((row) => row[START_BY] !== null).map(([id]) => id);
+  for (const group of inGroups(inTime.toSorted())) {
+    exchange.add(fill(statements.deleteDeadlines, jsonList(group)));
   }
   if (copy === "copyLanesToLease") {
     exchange.add(...insertions(statements.insertLanes, picked.map(laneRow)));

@@ -124,7 +124,7 @@ export const statements = {
 
   /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
   lockReady: `
-    select ${JOB_COLUMNS}, ready_at, place
+    select ${JOB_COLUMNS}, ready_at, place, start_by
       from holdfast_ready force index (primary)
      where queue = ?
        and lane = ''
@@ -135,7 +135,7 @@ export const statements = {
 
   /** The same in a lane of a queue with rules. */
   lockLane: `
-    select ${JOB_COLUMNS}, ready_at, place
+    select ${JOB_COLUMNS}, ready_at, place, start_by
       from holdfast_ready force index (primary)
      where queue = ?
        and lane = ?
@@ -148,6 +148,11 @@ export const statements = {
     delete r
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+
+  deleteDeadlines: `
+    delete d
+      from ${IDS} i
+      straight_join holdfast_deadline d force index (primary) on d.id = i.id`,
 
   /** Claimed jobs are copied inside the server: their rows are locked, so they cannot change in between. */
   copyToLease: `

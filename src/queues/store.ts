@@ -144,8 +144,7 @@ export class SqlQueues {
         sql`delete from holdfast.gate where queue = ${queue} and kind = 'lane' and name = ${name}`,
       );
     }
-    await engine.introspection.sparse.forgetLeases(engine, limit);
-    return gates.length;
+    return Math.max(gates.length, await engine.introspection.sparse.forgetLeases(engine, limit));
   }
 
   /** Those with settings, by name. */

@@ -264,6 +264,7 @@ class LateThread implements LeaseRenewerHost {
   /** Since the last look at whether the thread may rest. */
   #isUsed = false;
   #restTimer: Timer | null = null;
+  #isStopped = false;
   /** The thread that ends because there is nothing to do. */
   #resting: Promise<void> | null = null;
   /** The thread is ready, and the loop is stopping. */
@@ -318,6 +319,7 @@ class LateThread implements LeaseRenewerHost {
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true;
     this.#restTimer?.cancel();
     await Promise.all([this.#resting, ...this.#both().map((renewer) => renewer.stop())]);
   }
@@ -328,7 +330,10 @@ class LateThread implements LeaseRenewerHost {
 
   #startThread(): void {
     this.#isStarted = true;
-    const onReady = (): void => void this.#endLoop();
+    const onReady = (): void => {
+      this.#thread?.heartbeatNow(); // it does not know when the loop sent the last one
+      void this.#endLoop();
+    };
     const onEnd = (): void => this.#goOnWithout();
     this.#thread = startThread(this.#parts, this.#address, { onReady, onEnd });
     if (this.#vitals !== null) this.#thread.vitals(this.#vitals);
@@ -345,6 +350,7 @@ class LateThread implements LeaseRenewerHost {
   }
 
   #restLater(): void {
+    if (this.#isStopped) return;
     const { runtime, restMs = REST_MS } = this.#parts;
     this.#restTimer?.cancel();
     this.#restTimer = runtime.timer(restMs, () => this.#restIfIdle(), "background");
@@ -365,6 +371,7 @@ class LateThread implements LeaseRenewerHost {
     this.#isAlone = false;
     this.#loop = startLoop(this.#parts, "idle lease renewer");
     if (this.#vitals !== null) this.#loop.vitals(this.#vitals);
+    this.#loop.heartbeatNow(); // it does not know when the thread sent the last one
     this.#parts.logger.debug({}, "the lease renewer's thread ends: there is nothing to renew");
     this.#resting = thread.stop().catch(() => {}); // its error is in the log
   }

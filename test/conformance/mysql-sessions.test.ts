@@ -96,6 +96,7 @@ describe("a hot statement", limits, () => {
     governed: fill(statements.governed, list(["mail", "post"])),
     copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
     copyLanesToLease: fill(statements.copyLanesToLease, "w", 1, 1, 1, 1, jsonList(ids)),
+    deleteDeadlines: fill(statements.deleteDeadlines, jsonList(ids)),
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),
     lockLeases: fill(statements.lockLeases, jsonList(ids)),
@@ -116,7 +117,7 @@ describe("a hot statement", limits, () => {
     assert.deepEqual([...others, ...taken].toSorted(), Object.keys(examples).toSorted());
   });
 
-  const tables = ["holdfast_", "j", "k", "r", "l", "t", "e"];
+  const tables = ["holdfast_", "j", "k", "r", "l", "t", "e", "d"];
   for (const [name, text] of Object.entries(examples)) {
     test(`${name} finds its rows by an index, however few the server believes there are`, async () => {
       const [plan] = await admin.query<RowDataPacket[]>(`explain ${text}`);

@@ -119,19 +119,26 @@ describe("the entry of a lease", limits, () => {
     assert.deepEqual(await entries(), await leases());
   });
 
-  test("does not count once its lease is gone, and is deleted later", async () => {
+  test("goes with a lease that is taken back", async () => {
+    const [first] = await claimTwo();
+    runtime.clock.set((first as ClaimedJob).lockedUntil + GRACE_MS + 1);
+    assert.equal((await store.jobs.reclaimExpired(sweep)).length, 2);
+    assert.deepEqual(await entries(), []);
+  });
+
+  test("does not count if it has no lease, and is deleted later", async () => {
     const [first] = await claimTwo();
     await limit(2);
+    const old = await entries();
     runtime.clock.set((first as ClaimedJob).lockedUntil + GRACE_MS + 1);
-    const reclaimed = await store.jobs.reclaimExpired(sweep);
-    assert.equal(reclaimed.length, 2);
-    assert.equal((await entries()).length, 2);
+    await store.jobs.reclaimExpired(sweep);
+    await admin.query("insert into holdfast_lane_lease values ?", [old]);
     runtime.clock.advance(HOUR_MS);
     await store.jobs.promoteDue({ limit: 10 });
     // Each job has the entry of its first lease, too.
     assert.equal((await store.jobs.claim(upTo(1))).length, 1);
     assert.equal((await store.jobs.claim(upTo(1))).length, 1);
-    await store.queues.pruneGates({ forMs: 1_000, limit: 10 });
+    assert.equal(await store.queues.pruneGates({ forMs: 1_000, limit: 10 }), 2);
     assert.deepEqual(await entries(), await leases());
   });
 });
@@ -153,14 +160,29 @@ describe("the entry of a deadline", limits, () => {
     ]);
   });
 
-  test("of a job that started in time is deleted once the deadline has passed", async () => {
-    await enqueueOne(store, START_BY);
-    await store.jobs.claim(upTo(1));
-    assert.deepEqual(await store.jobs.expireLate({ limit: 10 }), []);
-    assert.equal((await deadlines()).length, 1);
+  test("goes with a claim", async () => {
+    await enqueueOne(store, { ...START_BY, queue: "plain" });
+    assert.equal((await store.jobs.claim(upTo(5, { queues: ["plain"] }))).length, 1);
+    await limit(5);
+    await enqueueOne(store, { ...START_BY, lane: "acme" });
+    assert.equal((await store.jobs.claim(upTo(5))).length, 1);
+    assert.deepEqual(await deadlines(), []);
+  });
+
+  test("of a job that is no longer pending, or has none any more, is deleted once it has passed", async () => {
+    const { id } = await enqueueOne(store, START_BY);
+    await enqueueOne(store);
+    const [, released] = await read("select id from holdfast_ready order by id");
+    await admin.query("insert into holdfast_deadline values (?, ?)", [
+      released?.[0],
+      runtime.now(),
+    ]);
+    await store.jobs.cancel(id);
+    assert.equal((await deadlines()).length, 2);
     late();
     assert.deepEqual(await store.jobs.expireLate({ limit: 10 }), []);
     assert.deepEqual(await deadlines(), []);
+    assert.equal((await store.jobs.upcoming()).pendingUntilMs, null);
   });
 
   test("goes with the job that has expired", async () => {

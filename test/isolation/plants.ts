@@ -92,9 +92,9 @@ export const countedTwice = (): Pick<Bug, "plant" | "planted"> => {
 export const countedWhileLocking = (): Pick<Bug, "plant" | "planted"> => {
   const lock = new Bug([GATE_LOCKED, "$1"]);
   const count = new Bug([
-    /^\s*select task, count\(\*\)(.*?)where/s,
+    /^\s*select l\.task, count\(\*\)(.*?)where/s,
     'with locked as materialized (select 1 from "holdfast".gate where queue = $$1 for update) ' +
-      "select task, count(*)$1where (select count(*) from locked) > 0 and",
+      "select l.task, count(*)$1where (select count(*) from locked) > 0 and",
   ]);
   return {
     plant: (text) => count.plant(lock.plant(text)),
@@ -111,7 +111,7 @@ export const gateSkipped = (): Bug => new Bug([GATE_LOCKED, "$1for update skip l
 
 /** A lease that has ended is not counted, though its worker may only be late. */
 export const expiredNotCounted = (now: number): Bug =>
-  new Bug([/(select task, count\(\*\).*?)(\s+group by)/s, `$1 and locked_until > ${now} $2`]);
+  new Bug([/(select l\.task, count\(\*\).*?)(\s+group by)/s, `$1 and locked_until > ${now} $2`]);
 
 /** A claim that holds the gate of one lane waits for that of another. */
 export const laneGateAwaited = (): Bug =>

@@ -231,7 +231,7 @@ const DECIDES =
 
 /** Locks gates, or a queue's settings; counts leases; takes pending jobs, or marks leases. */
 const LIMITS =
-  /from "holdfast"\.(?:gate|queue|ready)\b.*for update|from "holdfast"\.lease\b.*group by|update "holdfast"\.lease\b/s;
+  /from "holdfast"\.(?:gate|queue|ready)\b.*for update|from "holdfast"\.lease\b.*(?:group by|lane is null)|update "holdfast"\.lease\b/s;
 
 /** Adding a row that we have just taken from elsewhere, and that nobody sees yet, meets nobody. */
 function meetsOthers(text: string): boolean {

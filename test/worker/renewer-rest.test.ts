@@ -9,6 +9,7 @@ import { type LeaseRenewerHost, startLeaseRenewer } from "../../src/worker/lease
 import { tempFolder } from "../support/folder.ts";
 import { done, fenceOf, mustFind, newJob, one } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { vitals } from "../support/workers.ts";
 import { keepLog, until } from "./observe.ts";
 
 after(assertNothingRuns);
@@ -26,6 +27,7 @@ suite("the thread of a lease renewer", () => {
     const note = (thread: Thread): void => void threads.push(thread);
     process.on("worker", note);
     let held = leaseList([]);
+    let beats = 0;
     const log = keepLog();
     const renewer: LeaseRenewerHost = startLeaseRenewer({
       store,
@@ -37,14 +39,15 @@ suite("the thread of a lease renewer", () => {
         extendAt: 0.5,
         blockedMsMax: 60_000,
         endBlocked: false,
-        heartbeatMs: 50,
+        heartbeatMs: 60_000,
         queues: ["default"],
       },
       report: () => {},
-      beat: () => {},
+      beat: () => void (beats += 1),
       held: () => held,
       restMs: REST_MS,
     });
+    renewer.vitals(vitals);
     const readyTimes = (): number => log.of("the lease renewer's thread is ready").length;
     const restTimes = (): number =>
       log.of("the lease renewer's thread ends: there is nothing to renew").length;
@@ -54,6 +57,8 @@ suite("the thread of a lease renewer", () => {
       held = leaseList(claimed.map(fenceOf));
       renewer.hold(held, 0); // due at once
       await until("the thread is ready", () => readyTimes() === round);
+      // Neither knows when the other sent the last heartbeat: too many are better than too few.
+      await until("the thread sends a heartbeat", () => beats === 2 * round - 1);
       const [{ id, lockedUntil } = { id: "", lockedUntil: 0 }] = claimed;
       await until("the lease is renewed", async () => {
         const job = await mustFind(store, id);
@@ -64,6 +69,7 @@ suite("the thread of a lease renewer", () => {
       await store.jobs.settle(claimed.map((job) => done(job)));
       held = leaseList([]);
       await until("the thread rests", () => restTimes() === round);
+      await until("the loop sends a heartbeat", () => beats === 2 * round);
       await until("the thread is gone", () => threads[round - 1]?.threadId === -1);
     }
     await renewer.stop();

@@ -45,37 +45,38 @@ async function enterLeases(tx: Transaction, queues: readonly string[]): Promise<
  * Checked again under the lock of the entry. A job that becomes pending again locks its entry before it writes its row: the
  * delete waits for it and sees the row, or the job waits for the delete and writes a new entry.
  */
-async function forgetDeadlines(tx: Transaction, until: number, limit: number): Promise<void> {
-  const rows = await tx.all<{ id: string }>(sql`
+async function forgetDeadlines(engine: Engine, limit: number): Promise<void> {
+  const isGone = sql`(r.id is null or r.start_by is null)`;
+  const rows = await engine.all<{ id: string }>(sql`
     select d.id
       from holdfast.deadline d force index (by_start)
       left join holdfast.ready r force index (by_id) on r.id = d.id
-     where d.start_by <= ${until}
-       and r.id is null
+     where d.start_by <= ${engine.now()}
+       and ${isGone}
      order by d.start_by
      limit ${limit}`);
   if (rows.length === 0) return;
-  await tx.run(sql`
+  await engine.run(sql`
     delete d
       from holdfast.deadline d force index (primary)
       left join holdfast.ready r force index (by_id) on r.id = d.id
      where d.id in (${rows.map(({ id }) => id)})
-       and r.id is null`);
+       and ${isGone}`);
 }
 
 /** Without locks on leases: an epoch never comes again, so an entry that has no lease stays without one. */
-async function forgetLeases(engine: Engine, limit: number): Promise<void> {
+async function forgetLeases(engine: Engine, limit: number): Promise<number> {
   const rows = await engine.all<{ queue: string; lane: string; id: string; epoch: number }>(sql`
     select e.queue, e.lane, e.id, e.epoch
       from holdfast.lane_lease e
       left join holdfast.lease l on l.id = e.id and l.epoch = e.epoch
      where l.id is null
      limit ${limit}`);
-  if (rows.length === 0) return;
+  if (rows.length === 0) return 0;
   const entries = rows
     .map(({ queue, lane, id, epoch }) => sql`(${queue}, ${lane}, ${id}, ${epoch})`)
     .reduce((all, one) => sql`${all}, ${one}`);
-  await engine.run(sql`
+  return engine.run(sql`
     delete from holdfast.lane_lease where (queue, lane, id, epoch) in (${entries})`);
 }
 

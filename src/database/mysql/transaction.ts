@@ -1,7 +1,7 @@
 /** A transaction for the shared SQL, statement by statement. */
 import { type Row, TABLES, type Taking, type Transaction } from "../engine.ts";
 import { type Compiler, nothing, sql, type Sql } from "../sql.ts";
-import { fill, filled, inGroups, insertRows, jsonList } from "./literals.ts";
+import { fill, filled, inGroups, insertRows, jsonList, RawSql, tuple } from "./literals.ts";
 import { type Answer, changesOf, rowsOf } from "./session.ts";
 
 /** Sends statements together and returns their answers. */
@@ -60,8 +60,10 @@ export class SharedTransaction implements Transaction {
       if (skipLocked !== true || from.ids !== undefined) break;
       if (seen.length < wanted || taken.length === limit) break;
     }
-    for (const group of inGroups(taken.map(({ id }) => id))) {
-      await this.#send([deletion(table, group)]);
+    for (const group of inGroups(taken)) await this.#send([deletion(table, idsOf(group))]);
+    const leases = table === "lease" ? (taken as unknown as Entry[]) : [];
+    for (const group of inGroups(leases.filter(({ lane }) => lane !== null))) {
+      await this.#send([deletionOfEntries(group)]);
     }
     return taken;
   }
@@ -129,6 +131,24 @@ function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
         sql`queue = ${queue} and lane = ${lane} and place = ${place} and id = ${id}`,
     )
     .reduce((either, place) => sql`${either} or ${place}`);
+}
+
+/** The primary key of an entry among the leases by lane. */
+interface Entry {
+  readonly queue: string;
+  readonly lane: string | null;
+  readonly id: string;
+  readonly epoch: number;
+}
+
+function deletionOfEntries(entries: readonly Entry[]): string {
+  const keys = entries.map(({ queue, lane, id, epoch }) => tuple([queue, lane, id, epoch]));
+  const text = "delete from holdfast_lane_lease where (queue, lane, id, epoch) in (?)";
+  return fill(text, new RawSql(keys.join(",")));
+}
+
+function idsOf(rows: readonly { readonly id: string }[]): string[] {
+  return rows.map(({ id }) => id);
 }
 
 /** A DELETE of one table takes no index hint; joined to the list of ids, it looks up one id after the other. */

@@ -172,10 +172,11 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
 
-  /** Their entries among the leases by lane. */
+  /** Their entries among the leases by lane. One may be left over in a database that was restored in parts. */
   insertLanes: `
     insert into holdfast_lane_lease (queue, lane, id, epoch)
-    values ?`,
+    values ?
+    on duplicate key update epoch = values(epoch)`,
 
   readJobs: `
     select j.id, j.payload, j.enqueued_at

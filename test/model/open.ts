@@ -5,6 +5,7 @@ import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { openStore, storeOn } from "../../src/app/store.ts";
 import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { INDEX_ENTRIES } from "../support/tables.ts";
 import type { OpenStore } from "./world.ts";
 
 export interface Opener extends AsyncDisposable {
@@ -52,7 +53,9 @@ async function startMysql(): Promise<Opener> {
   const admin = await createConnection({ uri: database.url, multipleStatements: true });
   return onServer(database, {
     empty: async () =>
-      void (await admin.query(TABLES.map((table) => `delete from holdfast_${table}`).join(";"))),
+      void (await admin.query(
+        [...TABLES, ...INDEX_ENTRIES].map((table) => `delete from holdfast_${table}`).join(";"),
+      )),
     end: () => admin.end(),
   });
 }

@@ -312,7 +312,9 @@ const outage = command("settleOutages", fences, async (drawn, world) => {
   const reportable = world.fences.filter((one) => isHeld(world)(one) || isCrash(one));
   const picked = drawn.flatMap(({ number: at }) => pickFrom(reportable, at) ?? []);
   const lost = JSON.stringify({ name: "LeaseLostError", code: "LEASE_LOST", message: "" });
-  const reports = [...new Set(picked)].map((one) => {
+  // An id may have had two lives, and a report that is sent twice is answered twice.
+  const unique = new Map(picked.map((one) => [`${one.id} ${one.worker} ${one.epoch}`, one]));
+  const reports = [...unique.values()].map((one) => {
     return { ...one, outcome: { kind: "failed" as const, error: lost }, gaveUp: true };
   });
   const crashes = reports.filter(isCrash).length;

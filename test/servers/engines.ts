@@ -44,7 +44,7 @@ export const engines: readonly EngineUnderTest[] = [
     start: startPostgres,
     commit: COMMIT,
     alone: {
-      insert: /holdfast_insert\0/,
+      insert: /holdfast_insert(?:Alike)?\0/,
       claim: /holdfast_claimFrom\w+\0/,
       settle: /holdfast_settle\0/,
       extend: /holdfast_extend\0/,

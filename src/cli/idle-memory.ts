@@ -58,6 +58,9 @@ async function collectGarbage(): Promise<void> {
   const { Session } = await import("node:inspector/promises");
   const session = new Session();
   session.connect();
-  await session.post("HeapProfiler.collectGarbage");
-  session.disconnect();
+  try {
+    await session.post("HeapProfiler.collectGarbage");
+  } finally {
+    session.disconnect();
+  }
 }

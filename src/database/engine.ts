@@ -59,7 +59,7 @@ export interface Introspection {
 export interface SparseIndexes {
   /** The leases of queues with rules, as `l`, and the columns by which they are found. */
   readonly leases: { readonly from: Sql; readonly queue: Sql; readonly lane: Sql };
-  /** What has the deadlines of pending jobs in its column `start_by`, also some of jobs that are no longer pending. */
+  /** The table whose column `start_by` holds the deadlines of pending jobs, and perhaps some of jobs that left. */
   readonly deadlines: Sql;
   /** The condition that a pending job should have started by now. */
   late(now: number): Sql;

@@ -5,6 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { statements } from "../../src/jobs/mysql-statements.ts";
 import { openStore } from "../../src/app/store.ts";
+import { INDEX_TABLES } from "../../src/copy/tables.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
@@ -16,7 +17,6 @@ import {
   FORGET,
   FORGET_ACTIONS,
   GUARDED_TABLES,
-  INDEX_ENTRIES,
   TABLES,
   WORKFLOW_TABLES,
 } from "../support/tables.ts";
@@ -26,7 +26,7 @@ const limits = { timeout: 480_000, skip: missing("mysql") };
 
 const EMPTY = [
   FORGET.replaceAll("holdfast.", "holdfast_"),
-  ...[...TABLES, ...INDEX_ENTRIES].map((table) => `delete from holdfast_${table}`),
+  ...[...TABLES, ...INDEX_TABLES].map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",
 ].join(";");
 

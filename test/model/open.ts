@@ -3,9 +3,9 @@ import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { openStore, storeOn } from "../../src/app/store.ts";
+import { INDEX_TABLES } from "../../src/copy/tables.ts";
 import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
-import { INDEX_ENTRIES } from "../support/tables.ts";
 import type { OpenStore } from "./world.ts";
 
 export interface Opener extends AsyncDisposable {
@@ -54,7 +54,7 @@ async function startMysql(): Promise<Opener> {
   return onServer(database, {
     empty: async () =>
       void (await admin.query(
-        [...TABLES, ...INDEX_ENTRIES].map((table) => `delete from holdfast_${table}`).join(";"),
+        [...TABLES, ...INDEX_TABLES].map((table) => `delete from holdfast_${table}`).join(";"),
       )),
     end: () => admin.end(),
   });

@@ -2,6 +2,7 @@
 import type { Engine } from "../../src/database/engine.ts";
 import { sql, Sql } from "../../src/database/sql.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
+import { INDEX_TABLES } from "../../src/copy/tables.ts";
 
 export const TABLES = [
   "job",
@@ -124,16 +125,13 @@ const FILLED = new Sql(
 export const FORGET =
   "update holdfast.counts set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
 
-/** Of MySQL alone. */
-export const INDEX_ENTRIES = ["deadline", "lane_lease"];
-
 /** Deletes every row. To look which tables have one is much cheaper for a server than to delete from all of them. */
 export async function emptyTables(engine: Engine): Promise<void> {
   await forgetActions(engine);
   const filled = await engine.all<{ name: string }>(FILLED);
   const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
   const names = filled.map(({ name }) => name);
-  if (engine.kind === "mysql") names.push(...INDEX_ENTRIES);
+  if (engine.kind === "mysql") names.push(...INDEX_TABLES);
   const deletions = names.map((name) => `delete from ${prefix}${name}`);
   const script = [FORGET.replaceAll("holdfast.", prefix), ...deletions].join(";");
   await engine.transaction((tx) => tx.script(script));

@@ -9,7 +9,7 @@ import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type CodeSplittingNameFunction } from "rolldown";
-import { bundledName } from "../src/core/files.ts";
+import { bundledName } from "../src/core/version.ts";
 import { bundleDashboard } from "./dashboard.ts";
 
 const ROOT = join(import.meta.dirname, "..");

@@ -27,7 +27,7 @@ export {
   StoreUnavailableError,
   WorkerRefusedError,
 } from "./core/errors.ts";
-export { defineEvent, type EventType } from "./core/event.ts";
+export { defineEvent, type EventType } from "./core/task.ts";
 export type { Status } from "./core/job.ts";
 export type { Logger } from "./core/log.ts";
 export { RetryIn, Snooze, type RetryOptions } from "./core/retry.ts";
@@ -45,8 +45,8 @@ export type { EnqueueOptions } from "./jobs/enqueue.ts";
 export type { Job, Jobs, JobView } from "./jobs/jobs.ts";
 export type { OnConflict } from "./jobs/store.ts";
 export { NotDoneError } from "./steps/errors.ts";
-export { traceOf } from "./tracing/trace.ts";
+export { traceOf } from "./tracing/tracing.ts";
 export type { WorkerEvents } from "./worker/events.ts";
-export type { RunHook } from "./worker/hooks.ts";
+export type { RunHook } from "./worker/events.ts";
 export type { WorkerOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -1,8 +1,7 @@
 /** The bare loop on MariaDB: a step is one packet that begins, writes and commits. */
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver, Session } from "../../src/database/mysql/session.ts";
+import { filled, loadDriver, Session } from "../../src/database/mysql/session.ts";
 import { mysqlAddress } from "../../src/database/mysql/address.ts";
-import { filled } from "../../src/database/mysql/literals.ts";
 import { turn } from "../systems/raw-mariadb.ts";
 import { LaneLoop, type Bare, type BareParts } from "./loop.ts";
 import { ID_MARK } from "./statement.ts";

@@ -1,6 +1,6 @@
 /** The bare loop on PostgreSQL: a step is one prepared statement that commits by itself. */
 import { loadDriver, postgresAddress } from "../../src/database/postgres/address.ts";
-import { openPool } from "../../src/database/postgres/pool.ts";
+import { openPool } from "../../src/database/postgres/session.ts";
 import { idOf, turn } from "../systems/raw-postgres.ts";
 import { LaneLoop, type Bare, type BareParts } from "./loop.ts";
 import { ID_MARK } from "./statement.ts";

@@ -3,10 +3,16 @@
  * another moves them all and commits.
  */
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver, Session } from "../../src/database/mysql/session.ts";
+import {
+  fill,
+  jsonList,
+  list,
+  loadDriver,
+  RawSql,
+  Session,
+} from "../../src/database/mysql/session.ts";
 import { mysqlAddress } from "../../src/database/mysql/address.ts";
 import { statements } from "../../src/jobs/mysql-statements.ts";
-import { fill, jsonList, list, RawSql } from "../../src/database/mysql/literals.ts";
 import type { Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 

@@ -1,6 +1,6 @@
 /** The raw loop on PostgreSQL: one statement settles a batch and claims the next, on two connections side by side. */
 import { loadDriver, postgresAddress, type PgClient } from "../../src/database/postgres/address.ts";
-import { openPool } from "../../src/database/postgres/pool.ts";
+import { openPool } from "../../src/database/postgres/session.ts";
 import { FIELD, ROW, statements } from "../../src/jobs/postgres-statements.ts";
 import type { Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";

@@ -2,7 +2,7 @@
  * The statements of one change, as the store sends them: asked from the store's own code, so that they cannot differ. What
  * is different from change to change stands in them as a mark.
  */
-import { jobHooks } from "../../src/app/hooks.ts";
+import { jobHooks, type Store } from "../../src/app/store.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { Workflows } from "../../src/workflows/workflows.ts";
 import type { Engine, Row, Transaction } from "../../src/database/engine.ts";
@@ -15,7 +15,6 @@ import {
   type SqlValue,
 } from "../../src/database/sql.ts";
 import type { ItemsStore } from "../../src/workflows/store.ts";
-import type { Store } from "../../src/app/store.ts";
 import type { StoredItem } from "../../src/workflows/item-record.ts";
 import type { SqlEngine } from "../fill.ts";
 import { SPELLINGS } from "../steps/statement.ts";

@@ -1,14 +1,18 @@
 /** Sends what was recorded, as one transaction, by the driver alone. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver as loadMysql, Session } from "../../src/database/mysql/session.ts";
+import {
+  filled,
+  insertRows,
+  loadDriver as loadMysql,
+  Session,
+} from "../../src/database/mysql/session.ts";
 import { mysqlAddress } from "../../src/database/mysql/address.ts";
-import { filled, insertRows } from "../../src/database/mysql/literals.ts";
 import {
   loadDriver as loadPostgres,
   postgresAddress,
 } from "../../src/database/postgres/address.ts";
-import { openPool } from "../../src/database/postgres/pool.ts";
+import { openPool } from "../../src/database/postgres/session.ts";
 import type { SqlValue } from "../../src/database/sql.ts";
 import type { SqlEngine } from "../fill.ts";
 import { fileOf, type Place } from "../places.ts";

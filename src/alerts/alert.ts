@@ -1,7 +1,7 @@
 /** Alerts: what a rule found wrong, from when a monitor first saw it until it is over. */
-import type { Severity } from "../core/finding.ts";
+import type { Severity } from "../database/check.ts";
 import { NAME_LENGTH_MAX } from "../core/name.ts";
-import type { Observation } from "../monitoring/observation.ts";
+import type { Observation } from "../monitoring/monitor.ts";
 
 export interface AlertRule {
   readonly name: string;

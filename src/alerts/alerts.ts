@@ -6,13 +6,13 @@
  */
 import { describeError } from "../core/error-record.ts";
 import { InvalidArgumentError, StoreRefusedError } from "../core/errors.ts";
-import type { Severity } from "../core/finding.ts";
+import type { Severity } from "../database/check.ts";
 import { isId, makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
-import type { Observation } from "../monitoring/observation.ts";
+import type { Observation } from "../monitoring/monitor.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";
 import {

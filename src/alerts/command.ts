@@ -2,22 +2,25 @@
 import { Command } from "commander";
 import { formatMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { Severity } from "../core/finding.ts";
+import type { Severity } from "../database/check.ts";
 import { makeIds } from "../core/id.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, cut, printable, table } from "../terminal/table.ts";
-import type { Colors, Terminal } from "../terminal/terminal.ts";
+import { type Cell, counted, cut, printable, relative, table } from "../terminal/table.ts";
+import {
+  type Colors,
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import type { Alert } from "./alert.ts";
 import { LIMIT_DEFAULT, listAlerts } from "./alerts.ts";
 import { monitoringSettings } from "./options.ts";
 import { alertRules } from "./rules.ts";
 import type { AlertsStore } from "./store.ts";
-import type { WebhookAnswer } from "./webhook-request.ts";
-import type { WebhookOptions } from "./webhook.ts";
+import type { WebhookAnswer, WebhookOptions } from "./webhook.ts";
 
 type Kit = CommandKit<{ readonly store: { readonly alerts: AlertsStore } }>;
 

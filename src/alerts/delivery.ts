@@ -25,8 +25,7 @@ import {
   targetOf,
 } from "./alert.ts";
 import type { AlertsStore } from "./store.ts";
-import { REQUEST_MS_MAX, type WebhookAnswer } from "./webhook-request.ts";
-import type { Webhooks } from "./webhook.ts";
+import { REQUEST_MS_MAX, type WebhookAnswer, type Webhooks } from "./webhook.ts";
 
 /** The parts of the store that are used here. */
 interface Stores {

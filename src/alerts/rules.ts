@@ -3,10 +3,10 @@
  * not mean that nothing is wrong. Where a value moves around its limit, a raised alert stays until the value is well below.
  */
 import { formatMs } from "../core/duration.ts";
-import type { Finding } from "../core/finding.ts";
-import { LOCKS_OBSERVED_MS, type Observation } from "../monitoring/observation.ts";
+import type { Finding } from "../database/check.ts";
+import { LOCKS_OBSERVED_MS, type Observation } from "../monitoring/monitor.ts";
 import type { Counts } from "../stats/counts.ts";
-import type { MinuteStats } from "../stats/totals.ts";
+import type { MinuteStats } from "../stats/spans.ts";
 import type { AlertRule, AlertView, Trouble } from "./alert.ts";
 import { type AlertOptions, type AlertSettings, alertSettings } from "./options.ts";
 

@@ -5,21 +5,17 @@
  * With a secret, requests are signed: the receiver can verify who sent them, and when.
  */
 import { createHash, createHmac } from "node:crypto";
-import { isIP } from "node:net";
+import type { ClientRequest, IncomingMessage } from "node:http";
+import { BlockList, isIP, type LookupFunction } from "node:net";
+import { urlToHttpOptions } from "node:url";
 import { formatMs } from "../core/duration.ts";
+import { describeError } from "../core/error-record.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
+import { ipv6Groups } from "../http/guards.ts";
 import { checkKnown, checkList, checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Alert, AlertEvent } from "./alert.ts";
 import { WEBHOOKS_MAX } from "./options.ts";
-import {
-  ask,
-  hostOf,
-  refusalOf,
-  type Resolve,
-  resolveBySystem,
-  type WebhookAnswer,
-} from "./webhook-request.ts";
 
 export interface WebhookOptions {
   readonly urls: readonly string[];
@@ -161,4 +157,263 @@ function checkSecret(secret: string): string {
 
 function invalid(field: string, problem: string): InvalidArgumentError {
   return new InvalidArgumentError({ field: `webhooks.${field}`, problem });
+}
+
+// One request to a webhook, and its answer.
+//
+// The name is resolved first, all its addresses are checked, and only checked addresses are connected to, so DNS rebinding
+// changes nothing. Redirects are not followed. A request takes at most ten seconds, and only the start of an answer is read.
+
+export const REQUEST_MS_MAX = 10_000;
+
+const ANSWER_BYTES_MAX = 4_096;
+
+const ERROR_LENGTH_MAX = 300;
+
+interface WebhookRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly allowPrivate: boolean;
+  /** Ends it early. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface WebhookAnswer {
+  readonly ok: boolean;
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  /** The start of the answer. */
+  readonly text: string;
+  /** Why it was not accepted. Of the URL it contains only the origin. */
+  readonly error: string | null;
+  readonly mayRetry: boolean;
+}
+
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+export const resolveBySystem: Resolve = async (host) => {
+  const { lookup } = await import("node:dns/promises"); // Most processes have no webhooks.
+  const found = await lookup(host, { all: true, order: "verbatim" });
+  return found.map(({ address }) => address);
+};
+
+/** No request may be made to this address, now or later. */
+class Refused extends Error {}
+
+export async function ask(
+  request: WebhookRequest,
+  { runtime, resolve }: { runtime: Runtime; resolve: Resolve },
+): Promise<WebhookAnswer> {
+  const late = new AbortController();
+  const problem = `no answer within ${formatMs(REQUEST_MS_MAX)}`;
+  const timer = runtime.timer(REQUEST_MS_MAX, () => late.abort(new Error(problem)));
+  const { signal = late.signal } = request;
+  const end = AbortSignal.any([late.signal, signal]);
+  try {
+    const addresses = await addressesOf(request, resolve, end);
+    return await post(request, addresses, end);
+  } catch (error) {
+    const mayRetry = !(error instanceof Refused);
+    const { message, code } = describeError(error);
+    const reason = (message === "" ? (code ?? "unknown error") : message).slice(
+      0,
+      ERROR_LENGTH_MAX,
+    );
+    return { ok: false, status: null, text: "", error: reason, mayRetry };
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function addressesOf(
+  { url, allowPrivate }: WebhookRequest,
+  resolve: Resolve,
+  end: AbortSignal,
+): Promise<readonly string[]> {
+  const host = hostOf(url);
+  const addresses = isIP(host) === 0 ? await orEnd(resolve(host), end) : [host];
+  if (addresses.length === 0) throw new Error(`${host} has no address`);
+  const refusal = refusalOf(url, addresses, allowPrivate);
+  if (refusal !== null) throw new Refused(refusal);
+  return addresses;
+}
+
+/** Why no request may be made to these addresses; null: it may. */
+export function refusalOf(
+  url: URL,
+  addresses: readonly string[],
+  allowPrivate: boolean,
+): string | null {
+  const inside = addresses.find((address) => !isPublic(address));
+  if (inside !== undefined && !allowPrivate) {
+    return `${hostOf(url)} is ${inside}, which is not a public address; private addresses must be allowed first`;
+  }
+  if (url.protocol === "http:" && addresses.some(isPublic)) {
+    return `${hostOf(url)} is public; use https`;
+  }
+  return null;
+}
+
+/** Without the brackets of IPv6. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+function orEnd<T>(promise: Promise<T>, end: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    whenOver(end, reject);
+    promise.then(resolve, reject);
+  });
+}
+
+function whenOver(end: AbortSignal, listener: (why: Error) => void): void {
+  const notify = (): void => listener(end.reason as Error);
+  if (end.aborted) notify();
+  else end.addEventListener("abort", notify, { once: true });
+}
+
+async function post(
+  { url, headers, body }: WebhookRequest,
+  addresses: readonly string[],
+  end: AbortSignal,
+): Promise<WebhookAnswer> {
+  // Loaded here because most processes never send anything, and these modules use several megabytes.
+  const protocol = url.protocol === "https:" ? import("node:https") : import("node:http");
+  const { request: begin } = await protocol;
+  return new Promise((resolve, reject) => {
+    const request = begin({
+      ...urlToHttpOptions(url),
+      method: "POST",
+      headers: { ...headers, "content-length": Buffer.byteLength(body) },
+      lookup: pinnedTo(addresses),
+      agent: false, // A shared agent might reuse a connection to another address.
+    });
+    request.on("response", (response) => resolve(read(response, request)));
+    request.on("error", reject);
+    // After an upgrade to another protocol there is neither an answer nor an error.
+    request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    whenOver(end, (why) => request.destroy(why));
+    request.end(body);
+  });
+}
+
+/** Called only for names: an IP address is used as it is. */
+function pinnedTo(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, give) => {
+    const [first = { address: "", family: 0 }] = all;
+    if (options.all === true) give(null, all);
+    else give(null, first.address, first.family);
+  };
+}
+
+/** The status is known by now, so a failure to read the rest is no error. */
+async function read(response: IncomingMessage, request: ClientRequest): Promise<WebhookAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes >= ANSWER_BYTES_MAX) break;
+    }
+  } catch {
+    // The connection was cut.
+  } finally {
+    request.destroy();
+  }
+  const text = Buffer.concat(chunks).subarray(0, ANSWER_BYTES_MAX).toString("utf8");
+  return judged(response.statusCode ?? 0, text);
+}
+
+const TOO_SOON = new Set([408, 425, 429]);
+
+function judged(status: number, text: string): WebhookAnswer {
+  const ok = status >= 200 && status < 300;
+  const mayRetry = status >= 500 || TOO_SOON.has(status);
+  const isRedirect = status >= 300 && status < 400;
+  const error = isRedirect
+    ? `it answered with ${status}: redirects are not followed; use the URL it redirects to`
+    : `it answered with ${status}`;
+  return { ok, status, text, error: ok ? null : error, mayRetry };
+}
+
+// Public and private addresses. A request to a URL that another person may choose must not reach services of our own
+// network: a database, or the metadata service of a cloud, which hands out credentials. So an address counts as public
+// only if it is known to be. IPv6 addresses that embed an IPv4 address are judged by that.
+
+/** All other IPv4 addresses are public. */
+const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
+  ["0.0.0.0", 8], // this host
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10], // carriers' own; clouds have metadata here
+  ["127.0.0.0", 8],
+  ["168.63.129.16", 32], // a cloud's own service, on an address that looks public
+  ["169.254.0.0", 16], // link-local; metadata of most clouds
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24], // documentation
+  ["192.31.196.0", 24], // AS112, which answers for names of private networks
+  ["192.52.193.0", 24], // relays of multicast (AMT)
+  ["192.88.99.0", 24], // relays to 6to4
+  ["192.168.0.0", 16],
+  ["192.175.48.0", 24], // AS112
+  ["198.18.0.0", 15], // benchmarks
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 4], // multicast
+  ["240.0.0.0", 4], // reserved, and broadcast
+];
+
+/** IPv6 addresses in 2000::/3 are public, except these. */
+const NOT_PUBLIC_6: readonly (readonly [net: string, bits: number])[] = [
+  ["2001::", 23], // protocols, among them Teredo, which embeds an obfuscated IPv4 address
+  ["2001:db8::", 32], // documentation
+  ["2002::", 16], // 6to4: embeds one, too
+  ["2620:4f:8000::", 48], // AS112
+  ["3fff::", 20], // documentation
+];
+
+/** Prefixes of IPv6 addresses that embed an IPv4 address: mapped, and NAT64. */
+const CARRIERS = ["::ffff:", "64:ff9b::"];
+
+const CARRIER_BITS = 96;
+
+const ISATAP = 0x5efe;
+
+/** The bit of an interface identifier that marks it as globally unique; ISATAP may set it. */
+const UNIVERSAL = 0x200;
+
+const refused = new BlockList();
+
+const possible = new BlockList();
+
+possible.addSubnet("2000::", 3, "ipv6");
+
+for (const [net, bits] of NOT_PUBLIC_6) refused.addSubnet(net, bits, "ipv6");
+
+for (const [net, bits] of NOT_PUBLIC) refused.addSubnet(net, bits, "ipv4");
+
+for (const carrier of CARRIERS) {
+  possible.addSubnet(`${carrier}0.0.0.0`, CARRIER_BITS, "ipv6");
+  for (const [net, bits] of NOT_PUBLIC)
+    refused.addSubnet(`${carrier}${net}`, CARRIER_BITS + bits, "ipv6");
+}
+
+/** Whether a text is a public IP address. */
+export function isPublic(address: string): boolean {
+  const family = isIP(address);
+  if (family === 4) return !refused.check(address, "ipv4");
+  // An address with a zone belongs to a local network.
+  if (family === 0 || address.includes("%")) return false;
+  return (
+    possible.check(address, "ipv6") && !refused.check(address, "ipv6") && !isTunnelled(address)
+  );
+}
+
+/** ISATAP: in any network, the lower half is 0:5efe or 200:5efe and an IPv4 address. */
+function isTunnelled(address: string): boolean {
+  const [, , , , first = 0, second] = ipv6Groups(address) ?? [];
+  return second === ISATAP && (first | UNIVERSAL) === UNIVERSAL;
 }

@@ -6,7 +6,7 @@ export type { AlertOptions } from "../alerts/options.ts";
 export type { WebhookOptions } from "../alerts/webhook.ts";
 export type { Audit, AuditFilter, PruneOptions } from "../audit/audit.ts";
 export type { AuditBreak, AuditEntry, BreakKind } from "../audit/entry.ts";
-export type { Actor, Audited, OperatorOptions } from "../audit/operator.ts";
+export type { Actor, Audited, OperatorOptions } from "../audit/entry.ts";
 export type { Verification, VerifyOptions, VerifyProgress, Witness } from "../audit/verify.ts";
 export type { ErrorRecord } from "../core/error-record.ts";
 export type {
@@ -15,7 +15,7 @@ export type {
   QueueExplanation,
   QueueReasons,
 } from "../core/explanation.ts";
-export type { Finding, Offender, Severity } from "../core/finding.ts";
+export type { Finding, Offender, Severity } from "../database/check.ts";
 export type { Fence } from "../core/job.ts";
 export type {
   DroppedReport,
@@ -57,13 +57,18 @@ export type {
 export type { AcquireOptions, Lease, Leases, Release, Released } from "../jobs/leases.ts";
 export type { LeaseRecord, QueueStats, Unclaimable } from "../jobs/store.ts";
 export { canaryTask, withCanary, type CanaryOptions } from "../monitoring/canary.ts";
-export { startMonitor, type Monitor, type MonitorOptions } from "../monitoring/monitor.ts";
-export type { CanaryReport, Observation } from "../monitoring/observation.ts";
+export {
+  startMonitor,
+  type Monitor,
+  type MonitorOptions,
+  type Observation,
+} from "../monitoring/monitor.ts";
+export type { CanaryReport } from "../monitoring/canary.ts";
 export {
   WorkerLimitInUseError,
   WorkerLimitMismatchError,
   WorkerTypeNotFoundError,
-} from "../registry/errors.ts";
+} from "../registry/worker-types.ts";
 export type {
   ChangedLimit,
   EnqueuerRecord,
@@ -81,8 +86,8 @@ export type {
 } from "../registry/workers.ts";
 export type { EffectInDoubt, PlannedStep, RerunPlan, StepRecord } from "../core/task.ts";
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
-export type { MinuteStats } from "../stats/totals.ts";
-export type { MinutesOptions, Stats } from "../stats/stats.ts";
-export type { Emitted } from "../core/event.ts";
-export type { GivenTrace, TraceContext } from "../tracing/trace.ts";
+export type { MinuteStats } from "../stats/spans.ts";
+export type { MinutesOptions, Stats } from "../stats/store.ts";
+export type { Emitted } from "../core/task.ts";
+export type { GivenTrace, TraceContext } from "../tracing/tracing.ts";
 export type { WorkerStatus } from "../worker/worker.ts";

@@ -5,8 +5,7 @@
  * one ends them within a time limit.
  */
 import type { AddressInfo } from "node:net";
-import { PORT_MAX } from "../config/kind.ts";
-import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
+import { BEARER_ALLOWED, isBearer, isGuessable, PORT_MAX } from "../config/kind.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
@@ -16,8 +15,7 @@ import { App, type Pages } from "../http/app.ts";
 import { Auth, type TokenLookup } from "../http/auth.ts";
 import { hostNames, isLoopback } from "../http/guards.ts";
 import { Once } from "../http/idempotency.ts";
-import { DEFAULT_LIMITS, type Limits } from "../http/limits.ts";
-import { serverSettings } from "../http/options.ts";
+import { DEFAULT_LIMITS, type Limits, serverSettings } from "../http/limits.ts";
 import type { Route } from "../http/route.ts";
 import { Connections, httpServer, listen } from "../http/server.ts";
 import { Streams } from "../http/sse.ts";

@@ -3,6 +3,7 @@ import { monitoringSettings } from "../alerts/options.ts";
 import {
   list,
   oneOf,
+  type Problem,
   type Setting,
   setting,
   settled,
@@ -11,15 +12,14 @@ import {
   whole,
   yesOrNo,
 } from "../config/kind.ts";
-import type { Problem } from "../config/problem.ts";
 import type { ConfigOf, OriginsOf, SettingsTable } from "../config/resolve.ts";
 import { fileSettings } from "../config/sources.ts";
 import { type Duration, formatMs } from "../core/duration.ts";
 import type { FinalStatus } from "../core/job.ts";
-import { isRule, RULE_ALLOWED, RULES_MAX } from "../core/redaction.ts";
+import { isRule, RULE_ALLOWED, RULES_MAX } from "../config/redaction.ts";
 import { databaseOf, databaseSettings } from "../database/options.ts";
-import { serverSettings } from "../http/options.ts";
-import { lockSettings } from "../locks/options.ts";
+import { serverSettings } from "../http/limits.ts";
+import { lockSettings } from "../locks/lock.ts";
 import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../worker/options.ts";
 import type { HoldfastOptions } from "./holdfast.ts";
 

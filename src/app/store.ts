@@ -1,34 +1,61 @@
 import { type AlertsStore, SqlAlerts } from "../alerts/store.ts";
+import { auditChecks } from "../audit/verify.ts";
 import { type AuditStore, SqlAudit } from "../audit/store.ts";
-import { type BulkStore, SqlBulk } from "../bulk/store.ts";
+import { bulkChecks, bulkHooks, type BulkStore, SqlBulk } from "../bulk/store.ts";
 import { refuseIncomplete } from "../copy/store.ts";
+import { type DashboardStore, SqlDashboard } from "../dashboard/store.ts";
 import { type Database, EngineDatabase, type Push } from "../database/database.ts";
 import type { Engine, Migrated, MigrationPlan } from "../database/engine.ts";
 import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
 import { onPool, openEngine, type Place, pushFor, type StoreOptions } from "../database/open.ts";
-import { type DashboardStore, SqlDashboard } from "../dashboard/store.ts";
-import { type DoctorStore, SqlChecks } from "../doctor/store.ts";
-import { type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
+import { type CheckGroup, type DoctorStore, SqlChecks } from "../doctor/store.ts";
+import { schemaChecks } from "../doctor/schema-checks.ts";
+import { errorFold, type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
 import { type ExplainStore, SqlExplain } from "../explain/store.ts";
+import { flowChecks } from "../flows/checks.ts";
+import { flowHooks } from "../flows/hooks.ts";
 import { type FlowsStore, SqlFlows } from "../flows/store.ts";
 import { type RequestsStore, SqlRequests } from "../http/idempotency.ts";
-import { SqlJobs, type JobsStore } from "../jobs/sql-jobs.ts";
+import { formatChecks, orphanChecks, placeChecks } from "../jobs/checks.ts";
+import type { JobHooks } from "../jobs/hooks.ts";
+import { leaseChecks, overdueChecks } from "../jobs/lease-checks.ts";
+import { type JobsStore, SqlJobs } from "../jobs/sql-jobs.ts";
 import { statementsFor } from "../jobs/statements.ts";
 import type { JobStatements } from "../jobs/store.ts";
-import { GovernedQueues } from "../limits/governed.ts";
-import { type LocksStore, SqlLocks } from "../locks/store.ts";
+import { GovernedQueues } from "../limits/claim.ts";
+import { lockFold } from "../locks/stats.ts";
+import { lockChecks, type LocksStore, SqlLocks } from "../locks/store.ts";
 import { type QueuesStore, SqlQueues } from "../queues/store.ts";
+import { unclaimableChecks, workerChecks } from "../registry/checks.ts";
+import { buildFold } from "../registry/marks.ts";
 import { SqlWorkers, type WorkersStore } from "../registry/store.ts";
-import { type ReportsStore, SqlReports } from "../reports/store.ts";
+import { reportHooks, type ReportsStore, SqlReports } from "../reports/store.ts";
+import { scheduleChecks } from "../schedules/checks.ts";
 import { type SchedulesStore, SqlSchedules } from "../schedules/store.ts";
+import type { MinuteFold } from "../stats/minute-totals.ts";
 import { SqlStats, type StatsStore } from "../stats/store.ts";
+import { stepChecks, waitChecks } from "../steps/checks.ts";
+import { eventHooks, wakeHooks } from "../steps/events.ts";
 import { SqlSteps, type StepsStore } from "../steps/store.ts";
-import { type SessionsStore, SqlSessions } from "../tokens/sessions.ts";
-import { SqlTokens, type TokensStore } from "../tokens/store.ts";
-import { SqlTraces, type TracesStore } from "../tracing/store.ts";
+import { type SessionsStore, SqlSessions, SqlTokens, type TokensStore } from "../tokens/store.ts";
+import { SqlTraces, type TracesStore } from "../tracing/tracing.ts";
+import { itemChecks } from "../workflows/checks.ts";
+import { itemHooks } from "../workflows/item-record.ts";
 import { type ItemsStore, SqlItems } from "../workflows/store.ts";
-import { checkGroups } from "./checks.ts";
-import { jobHooks, minuteFolds } from "./hooks.ts";
+
+// What features do when a job moves, in the order of their locks: the event of its end, items, flows, jobs that wait.
+
+export const jobHooks: readonly JobHooks[] = [
+  eventHooks,
+  itemHooks,
+  flowHooks,
+  wakeHooks,
+  reportHooks,
+  bulkHooks,
+];
+
+/** What features count when a minute is over. */
+const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold, lockFold];
 
 export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
   const engine = await (typeof place === "string"
@@ -126,3 +153,22 @@ export interface Store {
 
   close(): Promise<void>;
 }
+
+// The checks of all features, in the order of the report: jobs first.
+
+export const checkGroups: readonly CheckGroup[] = [
+  { about: "jobs", checks: placeChecks },
+  { about: "leases", checks: leaseChecks(jobHooks) },
+  { about: "workers", checks: workerChecks },
+  { about: "waiting", checks: [...overdueChecks(jobHooks), ...waitChecks, ...unclaimableChecks] },
+  { about: "flows", checks: flowChecks(jobHooks) },
+  { about: "steps", checks: stepChecks },
+  { about: "bulk", checks: bulkChecks },
+  { about: "leftovers", checks: orphanChecks },
+  { about: "items", checks: itemChecks },
+  { about: "schedules", checks: scheduleChecks },
+  { about: "audit", checks: auditChecks },
+  { about: "locks", checks: lockChecks },
+  { about: "ids", checks: formatChecks },
+  { about: "schema", checks: schemaChecks },
+];

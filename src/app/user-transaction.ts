@@ -1,11 +1,10 @@
 /** What an application does inside its own transaction: it exists if, and when, the application commits. */
-import type { Emitted, NewEvent } from "../core/event.ts";
+import type { Emitted, NewEvent } from "../core/task.ts";
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { Batches } from "../flows/batches.ts";
-import { Flows, type FlowsParts } from "../flows/flows.ts";
+import { Batches, Flows, type FlowsParts } from "../flows/flows.ts";
 import { Sender } from "../jobs/enqueue.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Enqueued, NewJob } from "../jobs/store.ts";

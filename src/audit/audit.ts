@@ -2,8 +2,7 @@
 import { type Duration, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";
-import type { AuditEntry } from "./entry.ts";
-import { anyOperator, type Audited, OPERATOR_OPTIONS } from "./operator.ts";
+import { anyOperator, type Audited, type AuditEntry, OPERATOR_OPTIONS } from "./entry.ts";
 import type { AuditStore } from "./store.ts";
 import {
   type AuditChains,

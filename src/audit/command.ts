@@ -10,10 +10,14 @@ import {
   wholeNumber,
 } from "../terminal/arguments.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
-import { count, counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, printable, table } from "../terminal/table.ts";
-import { progressLine, type Terminal } from "../terminal/terminal.ts";
+import { type Cell, count, counted, printable, relative, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  progressLine,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import type { Audit } from "./audit.ts";
 import type { AuditEntry } from "./entry.ts";
 import type { Pruned, Verification, VerifyProgress, Witness } from "./verify.ts";

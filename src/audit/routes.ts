@@ -1,10 +1,10 @@
 /** The route of the audit log. */
 import { z } from "zod";
-import { Cached } from "../core/cached.ts";
+import { Cached } from "../core/wait.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Problem } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { Audit, AuditFilter } from "./audit.ts";
 
 export const auditLineSchema = z

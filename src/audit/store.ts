@@ -4,13 +4,11 @@
  * A transaction that adds a line locks the head, so that the numbers have no gaps, and does so last, so that other
  * transactions wait only briefly. The database moves the head itself, and refuses a line that does not follow the last one.
  */
-import { IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
-import { EffectNotFoundError } from "../core/value-errors.ts";
+import { EffectNotFoundError, IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { nothing, sql } from "../database/sql.ts";
-import { type AuditEntry, sha256, subjects } from "./entry.ts";
-import type { OperatorEntry } from "./operator.ts";
+import { type AuditEntry, type OperatorEntry, sha256, subjects } from "./entry.ts";
 
 const COLUMNS = sql`
        id, seq, at, actor, action, subject, old_status as "oldStatus", new_status as "newStatus", reason,

@@ -1,5 +1,5 @@
 /** Bulk actions: retry, cancel, delete, move or reprioritise all jobs that match a filter, as an object with progress. */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";

@@ -1,7 +1,7 @@
 /** Carries out bulk actions, a page of jobs at a time. Any number of processes may do so at once. */
 import { HoldfastError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { calledFirst, type RetryStores } from "../jobs/called.ts";
+import { calledFirst, type RetryStores } from "../jobs/results.ts";
 import { fits, type Looked, walksOf } from "./filter.ts";
 import type { Page, Position } from "./look.ts";
 import type { BulkChunk, BulkRow, BulkStore, Refusal } from "./store.ts";

@@ -19,19 +19,19 @@ import {
   wholeNumber,
 } from "../terminal/arguments.ts";
 import { BadUsageError, InterruptedError, SomeFailed } from "../terminal/failure.ts";
-import { count, counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable, table } from "../terminal/table.ts";
+import { count, counted, printable, relative, table } from "../terminal/table.ts";
 import {
+  type CommandKit,
+  type DatabaseOptions,
   type EndSignal,
   listenForSignals,
   type Signals,
   type Terminal,
+  urlOption,
 } from "../terminal/terminal.ts";
 import type { BulkActions } from "./bulk.ts";
-import { BulkNotFoundError } from "./errors.ts";
+import { BulkNotFoundError, type BulkRecord } from "./store.ts";
 import type { BulkAction, BulkFilter, BulkRequest } from "./filter.ts";
-import type { BulkRecord } from "./store.ts";
 
 interface App extends JobsApp {
   readonly bulk: BulkActions;

@@ -14,8 +14,7 @@ import { checkKey, checkName, checkQueue, checkTaskName, isReserved } from "../c
 import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
-import { isOfTask } from "../jobs/list.ts";
-import { checkTags } from "../jobs/tags.ts";
+import { checkTags, isOfTask } from "../jobs/list.ts";
 
 export const bulkActions = ["retry", "cancel", "delete", "move", "priority"] as const;
 

@@ -9,7 +9,7 @@ import { decodeError } from "../core/error-record.ts";
 import type { Status } from "../core/job.ts";
 import type { Engine } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { taggedIds } from "../jobs/tags.ts";
+import { taggedIds } from "../jobs/list.ts";
 import type { Looked, StoredFilter, Walk } from "./filter.ts";
 
 /** The jobs before this id come next; null: the newest. */

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
-import { TAGS_MAX } from "../jobs/tags.ts";
+import { TAGS_MAX } from "../jobs/list.ts";
 import type { BulkActions } from "./bulk.ts";
 import { bulkActions, type BulkRequest, ERROR_LENGTH_MAX, IDS_MAX } from "./filter.ts";
 import { type BulkRecord, bulkStatuses } from "./store.ts";

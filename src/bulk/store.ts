@@ -5,21 +5,41 @@
  * lines and moves the position on. So any process can carry out the next chunk at any time, two processes cannot do the
  * same one, and a crash or a lost answer neither repeats nor skips a job. Locks: the action, jobs, the head of the audit.
  */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, type NewAction, noteAction, noteActions } from "../audit/store.ts";
+import { HoldfastError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
+import { asking, type Check } from "../database/check.ts";
 import type { Database } from "../database/database.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { cancelWhereItStands, reviveIn } from "../jobs/cancel.ts";
+import { cancelWhereItStands, relocate, type Relocation, reviveIn } from "../jobs/cancel.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { deleteEnded } from "../jobs/maintenance.ts";
-import { relocate, type Relocation } from "../jobs/relocate.ts";
 import { hintPending } from "../jobs/rows.ts";
-import { BulkEndedError, BulkNotFoundError } from "./errors.ts";
 import type { BulkAction, BulkTerms, CheckedRequest, StoredFilter, Walk } from "./filter.ts";
 import { lookAt, type Page, type Position } from "./look.ts";
+
+// Errors of bulk actions.
+
+export class BulkNotFoundError extends HoldfastError {
+  constructor(facts: { id: string }) {
+    super(
+      "BULK_NOT_FOUND",
+      `There is no bulk action ${facts.id}. It was never started here, or it ended long ago. To list actions: holdfast bulk`,
+    );
+  }
+}
+
+/** All jobs were looked at, so there is nothing to resume. */
+class BulkEndedError extends HoldfastError {
+  constructor(facts: { id: string }) {
+    super(
+      "BULK_ENDED",
+      `Bulk action ${facts.id} is done. To change jobs that match now, start another with the same filter.`,
+    );
+  }
+}
 
 export const bulkStatuses = ["running", "done", "stopped", "failed"] as const;
 
@@ -424,3 +444,32 @@ export const bulkHooks: JobHooks = {
     );
   },
 };
+
+// Bulk actions that no process carries out.
+
+/** Workers and servers look for actions every half minute, and take over one that stands still after ten seconds. */
+const STALLED_MS = 5 * 60_000;
+
+export const bulkChecks: readonly Check[] = [
+  {
+    name: "bulk-stalled",
+    severity: "warning",
+    problem: "Bulk actions make no progress: no process carries them out.",
+    remedy: "Start a worker or a server, or run them here: holdfast bulk resume <id>.",
+    cost: "quick",
+    find: asking<{ id: string; action: string; at: number }>(
+      (engine, { limit }) => sql`
+        select id, action, changed_at as at
+          from holdfast.bulk_action
+         where ended_at is null
+           and changed_at < ${engine.now()} - ${STALLED_MS}
+         order by id
+         limit ${limit}`,
+      ({ id, action, at }) => ({
+        subject: subjects.bulk(id),
+        detail: `(${action}) has not made progress`,
+        sinceAt: at,
+      }),
+    ),
+  },
+];

@@ -9,8 +9,12 @@ import { StoreUnavailableError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Migrated, MigrationPlan } from "../database/engine.ts";
 import { DEFAULT_URL } from "../database/options.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { usesDefaultUrl } from "./settings.ts";
 
 /** Migrates an old database and creates a missing one, which is reported: its name may be mistyped. */

@@ -5,13 +5,18 @@ import type { Holdfast } from "../app/holdfast.ts";
 import { conflicts } from "../jobs/enqueue.ts";
 import type { Job } from "../jobs/jobs.ts";
 import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../jobs/store.ts";
-import { prospectOf } from "../registry/runnable.ts";
-import { dataJson } from "../terminal/format.ts";
+import { prospectOf } from "../registry/tasks.ts";
+import { dataJson, printable } from "../terminal/table.ts";
 import { duration, instant, parseJson, repeated, wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError, InterruptedError } from "../terminal/failure.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable } from "../terminal/table.ts";
-import { listenForSignals, type Signals, type Terminal } from "../terminal/terminal.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  listenForSignals,
+  type Signals,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { findTask, loadTasks } from "./tasks.ts";
 
 interface Options extends DatabaseOptions {

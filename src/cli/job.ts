@@ -1,28 +1,37 @@
 /** `holdfast job <id>`: shows all details of a job. */
 import { Command } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
-import { shellWord } from "../core/characters.ts";
+import { shellWord } from "../core/text.ts";
 import { formatMs } from "../core/duration.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import type { LogReport, ProgressReport, Report, WatchEntry } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { jobId } from "../jobs/command.ts";
 import type { AttemptView, JobView, StepView } from "../jobs/jobs.ts";
-import { isGone } from "../registry/process-identity.ts";
-import { takes } from "../registry/runnable.ts";
+import { isGone } from "../registry/heartbeat.ts";
+import { takes } from "../registry/tasks.ts";
 import { isRunnable } from "../registry/workers.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
 import {
   applicationStack,
+  type Cell,
   count,
+  cut,
   dataJson,
   moment,
+  printable,
   relative,
   statusPaint,
-} from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, cut, printable, table, type TableOptions } from "../terminal/table.ts";
-import type { Colors, Terminal } from "../terminal/terminal.ts";
+  table,
+  type TableOptions,
+} from "../terminal/table.ts";
+import {
+  type Colors,
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 
 export function jobCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("job")

@@ -1,6 +1,6 @@
 /** The settings of a command that is about to run. */
 import { cwd } from "node:process";
-import { type Command, Option } from "commander";
+import { Command, Option } from "commander";
 import {
   type Config,
   type Key,
@@ -9,13 +9,20 @@ import {
   type Settings,
   settingsTable,
 } from "../app/settings.ts";
-import { COMMAND_LINE, ConfigInvalidError, type Problem, problemWith } from "../config/problem.ts";
-import { keepPasswordOf, keepSecret } from "../config/redact.ts";
-import { useRedaction } from "../core/redaction.ts";
-import { loadConfig, settingsOf } from "../config/resolve.ts";
+import {
+  COMMAND_LINE,
+  ConfigInvalidError,
+  type Problem,
+  problemText,
+  problemWith,
+} from "../config/kind.ts";
+import { keepPasswordOf, keepSecret } from "../config/secrets.ts";
+import { isGiven, loadConfig, settingsOf } from "../config/resolve.ts";
 import { ENV_FILE, ENVIRONMENT, flagName, type Flags, readEnvFile } from "../config/sources.ts";
+import { useRedaction } from "../config/redaction.ts";
 import { names } from "../terminal/arguments.ts";
-import { UrlOption } from "../terminal/kit.ts";
+import { type CommandKit, type Terminal, UrlOption } from "../terminal/terminal.ts";
+import { table } from "../terminal/table.ts";
 
 /** The environment before `.env` was added. */
 let found = { ...process.env };
@@ -154,4 +161,82 @@ export async function completeUrl(command: Command): Promise<void> {
   const { url, isDefault } = await readUrl();
   isUnnamed = isDefault;
   command.setOptionValue("url", url);
+}
+
+// `holdfast config`: the settings in use, their sources, and any problems.
+
+export function configCommand({ terminal }: CommandKit<unknown>): Command {
+  const command = new Command("config")
+    .description("show the settings in use and their sources")
+    .option("--all", "also show settings that have their default value")
+    .action((options: { all?: boolean }) => showConfig(terminal, options));
+  return addFlags(command, keys);
+}
+
+async function showConfig(terminal: Terminal, options: { all?: boolean }): Promise<void> {
+  const config = await readConfig({ ...options });
+  const shown = keys.filter((key) => options.all === true || isGiven(config, key));
+  if (terminal.json) terminal.printJson(documentOf(config));
+  else terminal.print(...shownTable(config, shown, terminal), ...hint(shown, terminal));
+  if (config.problems.length > 0) throw new ConfigInvalidError(config.problems);
+}
+
+function shownTable(config: Config, shown: readonly Key[], terminal: Terminal): string[] {
+  const { colors, columns } = terminal;
+  if (shown.length === 0) return [];
+  return table({
+    columns: [
+      { title: "SETTING" },
+      { title: "VALUE", flexible: true },
+      { title: "FROM", flexible: true },
+    ],
+    rows: shown.map((key) => [
+      nameOf(key),
+      { text: valueText(config, key) ?? "–" },
+      { text: originText(config, key), paint: isGiven(config, key) ? String : colors.dim },
+    ]),
+    width: columns,
+    paintTitle: colors.bold,
+  });
+}
+
+/** The kind of a setting redacts secrets. */
+function valueText({ settings }: Config, key: Key): string | null {
+  const value = settings[key];
+  return value === null ? null : settingOf(key).kind.print(value);
+}
+
+/** The name in the environment and in `.env`, which every setting has. */
+function nameOf(key: Key): string {
+  return settingOf(key).env[0] ?? key;
+}
+
+function hint(shown: readonly Key[], { colors }: Terminal): string[] {
+  const left = keys.length - shown.length;
+  if (left === 0) return [];
+  const which =
+    shown.length === 0 ? "All settings have their defaults" : `${left} others have their defaults`;
+  return [colors.dim(`${which}. To show them: holdfast config --all`)];
+}
+
+function originText({ origins }: Config, key: Key): string {
+  const { source, name, unused } = origins[key];
+  if (source === null) return "default";
+  const from = name === nameOf(key) ? source : `${name} (${source})`;
+  const hidden = unused.map((each) => `${each.name} (${each.source})`).join(", ");
+  return `${from}${hidden === "" ? "" : `, overrides ${hidden}`}`;
+}
+
+/** Includes all settings, so that a program can look up any of them. */
+function documentOf(config: Config): object {
+  const settings = Object.fromEntries(
+    keys.map((key) => {
+      const { env } = settingOf(key);
+      return [key, { value: valueText(config, key), env, ...config.origins[key] }];
+    }),
+  );
+  return {
+    settings,
+    problems: config.problems.map((each) => ({ ...each, text: problemText(each) })),
+  };
 }

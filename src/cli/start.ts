@@ -4,10 +4,9 @@ import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import type { Settings } from "../app/settings.ts";
 import { isGiven } from "../config/resolve.ts";
-import { programFile } from "../core/files.ts";
-import type { CommandKit } from "../terminal/kit.ts";
+import { programFile } from "../core/version.ts";
+import type { CommandKit, Terminal } from "../terminal/terminal.ts";
 import { isForPerson } from "../terminal/log-line.ts";
-import type { Terminal } from "../terminal/terminal.ts";
 import { run, type Started, workerKeys } from "./run.ts";
 import { addFlags, readSettings } from "./settings.ts";
 

@@ -9,10 +9,9 @@ import { constants } from "node:os";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { formatMs } from "../core/duration.ts";
-import { packageFile } from "../core/files.ts";
+import { appVersion, isKnownVersion, packageFile } from "../core/version.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import { appVersion, isKnownVersion } from "../core/version.ts";
 import { ChildrenFailedError, exitCodes } from "../terminal/failure.ts";
 import { CHILD_VARIABLE } from "../terminal/log-line.ts";
 

@@ -4,7 +4,7 @@ import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { HoldfastError, UnknownTaskError } from "../core/errors.ts";
 import { type Task, taskMap } from "../core/task.ts";
-import type { RunHook } from "../worker/hooks.ts";
+import type { RunHook } from "../worker/events.ts";
 import type { Schedule } from "../schedules/schedule.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 

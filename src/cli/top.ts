@@ -7,21 +7,27 @@ import type { Holdfast } from "../app/holdfast.ts";
 import { sleep } from "../core/runtime.ts";
 import { actorName } from "../terminal/arguments.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { printable } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
 import { jobLines } from "./job.ts";
 import {
+  type Failure,
   frame,
   jobFrame,
+  Observer,
   orders,
   panels,
   type Screen,
   START,
+  type Stats,
   still,
   type View,
 } from "./top-frame.ts";
-import { type Failure, Observer, type Stats } from "./top-stats.ts";
 
 interface TopOptions extends DatabaseOptions {
   readonly once?: boolean;

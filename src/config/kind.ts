@@ -5,11 +5,36 @@
  * both. No schema library is used, because every command loads this file: a library would cost start-up time and memory, and
  * its messages would not know where a value came from or that it is a secret.
  */
-import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
-import { hasControl, hasInvisible } from "../core/characters.ts";
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
+import { HoldfastError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
-import { originOf, printedUrl, REDACTED, redacted, schemeOf } from "./redact.ts";
+import { hasControl, hasInvisible } from "../core/text.ts";
+import { originOf, printedUrl, REDACTED, redacted, schemeOf } from "./secrets.ts";
+
+// Rules for a bearer token that a person chooses: long enough, of characters that no client changes, and no example.
+
+const BEARER_LENGTH_MIN = 16;
+export const BEARER_LENGTH_MAX = 512;
+const DIFFERENT_MIN = 6;
+const PIECE_LENGTH_MAX = 16;
+const FORM = /^[\w.~+/=-]+$/;
+const EXAMPLE = /(?:change|replace)[-_.]?me|your[-_.]?(?:secret|token)|placeholder|example/i;
+const REPEATED = new RegExp(`^(.{1,${PIECE_LENGTH_MAX}})\\1+$`);
+
+/** Completes "must be …". */
+export const BEARER_ALLOWED =
+  `${BEARER_LENGTH_MIN} to ${BEARER_LENGTH_MAX} letters, digits or any of . ~ + / = - _, such as the output of 'openssl rand -hex 32'; ` +
+  `not an example such as change-me, and not a few characters repeated`;
+
+export function isBearer(token: string): boolean {
+  const { length } = token;
+  return length >= BEARER_LENGTH_MIN && length <= BEARER_LENGTH_MAX && FORM.test(token);
+}
+
+/** An attacker would guess it early. */
+export function isGuessable(token: string): boolean {
+  return EXAMPLE.test(token) || REPEATED.test(token) || new Set(token).size < DIFFERENT_MIN;
+}
 
 interface Kind<Value> {
   /** Completes the sentence "must be …". */
@@ -315,3 +340,49 @@ export function settled<Value>(given: Settled<Value>): Settled<Value> {
 
 export const SECOND = 1_000;
 export const DAY = 86_400_000;
+
+// Problems of the configuration, reported all at once so that five mistakes do not take five starts to fix.
+
+export interface Problem {
+  /** The setting's name in its source. */
+  readonly name: string;
+  /** Null: the value is missing. */
+  readonly source: string | null;
+  /** The given value without secrets. */
+  readonly given: string | null;
+  /** A sentence that says what is allowed. */
+  readonly problem: string;
+}
+
+/** A problem without a value to quote. */
+export function problemWith(of: string, problem: string, source: string | null = null): Problem {
+  return { name: of, source, given: null, problem };
+}
+
+export const COMMAND_LINE = "command line";
+
+export class ConfigInvalidError extends HoldfastError {
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    super("CONFIG_INVALID", inWords(problems));
+    this.problems = problems;
+  }
+
+  /** All problems are on the command line. */
+  get isUsage(): boolean {
+    return this.problems.every(({ source }) => source === COMMAND_LINE);
+  }
+}
+
+export function problemText({ name: of, source, given, problem }: Problem): string {
+  const from = source === null || source === COMMAND_LINE ? "" : ` (${source})`;
+  return `${of}${from}${given === null ? "" : ` is ${given}`}: ${problem}`;
+}
+
+function inWords(problems: readonly Problem[]): string {
+  const [first, ...others] = problems.map(problemText);
+  if (others.length === 0) return first ?? "";
+  const lines = [first, ...others].map((line) => `  ${line}`);
+  return [`The configuration has ${problems.length} problems:`, ...lines].join("\n");
+}

@@ -5,9 +5,8 @@
  * `DATABASE_URL` often are.
  */
 import { resolve } from "node:path";
-import { didYouMean } from "../core/did-you-mean.ts";
-import type { Setting } from "./kind.ts";
-import { ConfigInvalidError, type Problem, problemWith } from "./problem.ts";
+import { didYouMean } from "../core/text.ts";
+import { ConfigInvalidError, type Problem, problemWith, type Setting } from "./kind.ts";
 import {
   type Candidate,
   candidates,

@@ -3,9 +3,16 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseEnv } from "node:util";
-import { modulePath, type Setting, setting, shown } from "./kind.ts";
-import { COMMAND_LINE, type Problem, problemWith } from "./problem.ts";
-import { redacted } from "./redact.ts";
+import {
+  COMMAND_LINE,
+  modulePath,
+  type Problem,
+  problemWith,
+  type Setting,
+  setting,
+  shown,
+} from "./kind.ts";
+import { redacted } from "./secrets.ts";
 
 export const ENVIRONMENT = "environment";
 export const ENV_FILE = ".env";

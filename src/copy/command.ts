@@ -6,9 +6,8 @@ import type { Engine } from "../database/engine.ts";
 import { openEngine } from "../database/open.ts";
 import { actorName, reasonOption, type ReasonOptions } from "../terminal/arguments.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
-import { count, counted } from "../terminal/format.ts";
-import type { CommandKit } from "../terminal/kit.ts";
-import { progressLine, type Terminal } from "../terminal/terminal.ts";
+import { count, counted } from "../terminal/table.ts";
+import { type CommandKit, progressLine, type Terminal } from "../terminal/terminal.ts";
 import { type Copied, copyDatabase, type CopyProgress } from "./copy.ts";
 
 const LEFT = "The target is incomplete. Run the same command again to continue.";

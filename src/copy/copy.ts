@@ -6,16 +6,17 @@
  * no process can open the target, and no worker can register there. Before the end is written, every table of both sides
  * is read again and compared.
  */
-import { sha256, subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, sha256, subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
 import { type HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { writeOrLookUp } from "../database/database.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { applied, checkSchema, migrate } from "../database/migrate.ts";
 import { Sql, sql } from "../database/sql.ts";
-import { CopyMismatchError, CopyRefusedError, type TableMismatch } from "./errors.ts";
 import {
+  columnsOf,
+  COPIED_TABLES,
+  type CopiedTable,
   countOf,
   FIRST,
   isEmpty,
@@ -25,9 +26,14 @@ import {
   sumOf,
   tableOf,
   type TableSum,
-} from "./rows.ts";
-import { copyRow, type CopyRow } from "./store.ts";
-import { columnsOf, COPIED_TABLES, type CopiedTable } from "./tables.ts";
+} from "./tables.ts";
+import {
+  CopyMismatchError,
+  copyRow,
+  type CopyRow,
+  CopyRefusedError,
+  type TableMismatch,
+} from "./store.ts";
 
 interface CopyParts {
   readonly from: Engine;

@@ -4,7 +4,7 @@
  * Each has a code that never changes, its facts as fields, and a message that says what happened and what to do about it. Code
  * that catches errors compares codes or classes, never messages.
  */
-import { shellWord } from "./characters.ts";
+import { shellWord } from "./text.ts";
 
 export class HoldfastError extends Error {
   readonly code: string;
@@ -458,4 +458,21 @@ export interface CalledJob {
   readonly id: string;
   readonly task: string;
   readonly status: string;
+}
+
+/** No effect of this name of the job is in doubt, so there is nothing to resolve. */
+export class EffectNotFoundError extends HoldfastError {
+  readonly id: string;
+  readonly inDoubt: readonly string[];
+
+  constructor(facts: { id: string; name: string; occurrence: number; inDoubt: readonly string[] }) {
+    const { id, name, occurrence, inDoubt } = facts;
+    const which = occurrence === 1 ? `'${name}'` : `'${name}' (occurrence ${occurrence})`;
+    super(
+      "EFFECT_NOT_FOUND",
+      `Job ${id} has no effect ${which} in doubt. In doubt: ${inDoubt.join(", ") || "none"}.`,
+    );
+    this.id = id;
+    this.inDoubt = inDoubt;
+  }
 }

@@ -7,7 +7,53 @@
  * One exception: a property that is undefined is left out, because optional fields are common in TypeScript and read as
  * undefined either way.
  */
-import { NotSerializableError, type Returned, TooLargeError } from "./value-errors.ts";
+import { HoldfastError } from "./errors.ts";
+
+// Errors about values that cannot be stored.
+
+/** The name of a function's result that cannot be stored, and the consequence in a sentence. */
+interface Returned {
+  readonly what: string;
+  readonly consequence: string;
+}
+
+/** A value that JSON would silently change or lose. `path` locates it: `$.items[2].price`. */
+export class NotSerializableError extends HoldfastError {
+  readonly path: string;
+  readonly problem: string;
+
+  constructor(facts: { path: string; problem: string; returned?: Returned }) {
+    const { path, problem, returned } = facts;
+    const words = `${path}: ${problem}`;
+    super(
+      "NOT_SERIALIZABLE",
+      returned === undefined
+        ? words
+        : `The ${returned.what} cannot be stored. ${words} ${returned.consequence}`,
+    );
+    this.path = path;
+    this.problem = problem;
+  }
+}
+
+/** A payload, result or report that is larger than its limit. */
+export class TooLargeError extends HoldfastError {
+  readonly what: string;
+  readonly bytes: number;
+  readonly bytesMax: number;
+
+  constructor(facts: { what: string; bytes: number; bytesMax: number; consequence?: string }) {
+    const consequence = facts.consequence === undefined ? "" : ` ${facts.consequence}`;
+    super(
+      "TOO_LARGE",
+      `The ${facts.what} takes ${facts.bytes} bytes; at most ${facts.bytesMax} are allowed. ` +
+        `Store it elsewhere and pass a reference to it.${consequence}`,
+    );
+    this.what = facts.what;
+    this.bytes = facts.bytes;
+    this.bytesMax = facts.bytesMax;
+  }
+}
 
 export type Json =
   | null

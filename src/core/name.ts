@@ -4,7 +4,7 @@
  * They compare as bytes on every engine, so names that look the same must be the same: one normal form, no blanks at the
  * ends, no control characters, no invisible ones. Names are case-sensitive.
  */
-import { hasControl, hasInvisible, visible } from "./characters.ts";
+import { hasControl, hasInvisible, visible } from "./text.ts";
 import { InvalidArgumentError } from "./errors.ts";
 import { checkWhole } from "./options.ts";
 

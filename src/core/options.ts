@@ -1,6 +1,6 @@
 /** Checks of arguments and options that several parts of the API share. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { suggest } from "./did-you-mean.ts";
+import { suggest } from "./text.ts";
 import { InvalidArgumentError } from "./errors.ts";
 
 /** The option that has these options as its value. */

@@ -6,10 +6,9 @@
  */
 import { InvalidArgumentError } from "./errors.ts";
 import type { Status } from "./job.ts";
-import { decode, encode } from "./json.ts";
+import { decode, encode, NotSerializableError, TooLargeError } from "./json.ts";
 import { checkName } from "./name.ts";
 import { checkText, shownNumber } from "./options.ts";
-import { NotSerializableError, TooLargeError } from "./value-errors.ts";
 
 export const reportKinds = ["progress", "log", "report", "dropped"] as const;
 type ReportKind = (typeof reportKinds)[number];

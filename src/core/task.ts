@@ -4,16 +4,15 @@
  * The input is checked twice, when a job is enqueued and before it runs, because the two processes may run different versions
  * of the code. The input is stored as the caller gave it, so a schema may transform it freely.
  */
-import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, toMs } from "./duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "./errors.ts";
-import type { EventType } from "./event.ts";
 import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
-import { checkQueue, taskName } from "./name.ts";
+import { checkName, checkQueue, taskName } from "./name.ts";
 import { checkKnown, checkSchema, checkWhole } from "./options.ts";
 import type { Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
@@ -396,4 +395,56 @@ export function encodeStep(
         ? "Nothing was committed, and the job is not retried."
         : "Its work was done, so the job is not retried.",
   }));
+}
+
+// An event: emitted once for each key. Jobs wait for it.
+
+const EVENT_FIELDS = new Set(["name", "payload"]);
+/** Events of Holdfast begin with this. */
+const OURS = "@";
+
+export interface EventType<Payload = unknown> {
+  readonly name: string;
+  readonly payload: StandardSchemaV1 | null;
+  /** Exists for the compiler only. */
+  readonly types?: { readonly payload: Payload };
+}
+
+export function defineEvent<Schema extends StandardSchemaV1>(definition: {
+  readonly name: string;
+  readonly payload: Schema;
+}): EventType<StandardSchemaV1.InferInput<Schema>>;
+
+export function defineEvent<Payload = null>(definition: {
+  readonly name: string;
+  readonly payload?: undefined;
+}): EventType<Payload>;
+
+export function defineEvent(definition: {
+  readonly name: string;
+  readonly payload?: StandardSchemaV1 | undefined;
+}): EventType {
+  checkKnown(definition, EVENT_FIELDS);
+  const { payload = null } = definition;
+  const name = checkName("name", definition.name);
+  if (name.startsWith(OURS)) {
+    throw new InvalidArgumentError({
+      field: "name",
+      problem: "an event's name must not begin with '@'.",
+    });
+  }
+  return { name, payload: checkSchema("payload", payload) };
+}
+
+export interface NewEvent {
+  readonly name: string;
+  readonly key: string;
+  readonly payload: string | null;
+}
+
+export interface Emitted {
+  /** False: it was emitted before, and the first payload stays. */
+  readonly first: boolean;
+  /** How many jobs waited for it. */
+  readonly woken: number;
 }

@@ -9,7 +9,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
-import { isCheckout, packageCode, packageFile } from "../core/files.ts";
+import { isCheckout, packageCode, packageFile } from "../core/version.ts";
 import type { PageAnswer, PageRequest, Pages } from "../http/app.ts";
 
 const SHELL = "index.html";

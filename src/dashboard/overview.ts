@@ -4,17 +4,15 @@
  * All viewers of a process share one look a second. What changes slowly is read less often.
  */
 import type { Alert } from "../alerts/alert.ts";
-import { Cached } from "../core/cached.ts";
-import type { Status } from "../core/job.ts";
-import { statuses } from "../core/job.ts";
+import { Cached } from "../core/wait.ts";
+import { type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
 import type { QueueStats } from "../jobs/store.ts";
-import type { CanaryReport } from "../monitoring/observation.ts";
+import type { CanaryReport } from "../monitoring/canary.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
-import type { Range, Series, SeriesPoint } from "../stats/spans.ts";
-import type { MinuteStats } from "../stats/totals.ts";
+import type { MinuteStats, Range, Series, SeriesPoint } from "../stats/spans.ts";
 import type { Running } from "./store.ts";
 
 const MINUTE_MS = 60_000;

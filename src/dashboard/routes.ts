@@ -1,20 +1,31 @@
 /** Routes for the pages of the dashboard: what a page shows, in one request. */
 import { z } from "zod";
 import { alertSchema } from "../alerts/routes.ts";
+import { type AuditEntry, subjects } from "../audit/entry.ts";
+import { auditLineSchema } from "../audit/routes.ts";
+import { JobNotFoundError } from "../core/errors.ts";
+import type { Explanation } from "../core/explanation.ts";
 import { statuses } from "../core/job.ts";
-import type { Redaction } from "../core/redaction.ts";
+import { bareName } from "../core/name.ts";
+import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { inputSchema } from "../dead-letters/routes.ts";
+import { explanationSchema } from "../explain/routes.ts";
+import type { DependencyView } from "../flows/results.ts";
+import { dependencySchema } from "../flows/routes.ts";
 import { Problem, retryAfter } from "../http/problem.ts";
-import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
-import { jobSummarySchema } from "../jobs/routes.ts";
+import { auditedBy, route, type Route } from "../http/route.ts";
+import * as s from "../http/route.ts";
+import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
+import { attemptSchema, jobSchema, jobSummarySchema, stepSchema } from "../jobs/routes.ts";
+import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/rules.ts";
 import type { QueueRecord } from "../queues/store.ts";
-import { jobPageRoutes } from "./job-routes.ts";
-import { limitsOf } from "./limits.ts";
+import type { WorkerRecord } from "../registry/worker-record.ts";
+import type { Usual } from "../stats/times.ts";
+import type { TaskView } from "./names.ts";
 import type { Overview } from "./overview.ts";
 import { searchRoutes } from "./search-routes.ts";
-import type { DashboardStore } from "./store.ts";
-import type { TaskView } from "./tasks.ts";
+import { type DashboardStore, EARLY, type Related, type Relations, type Running } from "./store.ts";
 
 const TAG = "dashboard";
 
@@ -161,4 +172,248 @@ function limitsRoute({ store, queues }: DashboardRouteParts): Route {
 function tooSlow(): Problem {
   const detail = "The database did not answer in time. Try again.";
   return new Problem({ status: 503, code: "TOOK_TOO_LONG", detail, headers: retryAfter("2") });
+}
+
+// Limits of queues with how much of each is in use.
+
+interface LimitInUse {
+  readonly queue: string;
+  readonly kind: RuleKind;
+  readonly name: string | null;
+  readonly concurrency: number | null;
+  readonly rate: Rate | null;
+  readonly inUse: number;
+}
+
+function limitsOf(queues: readonly QueueRecord[], running: readonly Running[]): LimitInUse[] {
+  return queues.flatMap(({ name: queue, rules }) => {
+    const here = running.filter((one) => one.queue === queue);
+    return rules.filter(isLimited).map((rule) => {
+      const { kind, name, concurrency, rate } = rule;
+      const inUse = usedBy(rule, here);
+      return { queue, kind, name: name === "" ? null : name, concurrency, rate, inUse };
+    });
+  });
+}
+
+function usedBy({ kind, name }: Rule, running: readonly Running[]): number {
+  switch (kind) {
+    case "queue":
+      return sum(running);
+    case "lane":
+      return sum(running.filter(({ lane }) => lane === name));
+    case "task":
+      return sum(running.filter(({ task }) => bareName(task) === name));
+    case "lanes":
+      return Math.max(0, ...[...Map.groupBy(running, ({ lane }) => lane).values()].map(sum));
+  }
+}
+
+function sum(running: readonly Running[]): number {
+  return running.reduce((all, { jobs }) => all + jobs, 0);
+}
+
+// Routes for the page of one job, and for the form that enqueues one.
+
+const relatedSchema = z
+  .object({ id: s.id, task: z.string(), status: z.string() })
+  .meta({ id: "RelatedJob" });
+
+const storySchema = z
+  .object({
+    job: jobSchema,
+    attempts: z.array(
+      attemptSchema
+        .extend({ build: z.string().nullable() })
+        .meta({ id: "AttemptOfBuild", description: "An attempt with the build of its worker." }),
+    ),
+    steps: z.array(stepSchema),
+    inputs: z.array(inputSchema),
+    explanation: explanationSchema.nullable(),
+    startBy: s.instant.nullable(),
+    schedule: z.string().nullable(),
+    item: z
+      .object({
+        id: s.id,
+        workflow: z.string(),
+        identifier: z.string().nullable(),
+        status: z.string(),
+      })
+      .nullable(),
+    flow: s.id.nullable(),
+    dependencies: z.array(dependencySchema),
+    dependents: z.array(relatedSchema),
+    called: z.array(relatedSchema).meta({ description: "Jobs it called and waits for now." }),
+    callers: z.array(relatedSchema).meta({ description: "Jobs that called it and wait for it." }),
+    usual: z
+      .object({ lowMs: z.number(), highMs: z.number(), count: s.count })
+      .nullable()
+      .meta({ description: "Four of five recent runs of its task took between these." }),
+    audit: z.array(auditLineSchema),
+    canRunNow: z.boolean(),
+    blocked: z
+      .object({ ms: z.number(), stack: z.string() })
+      .nullable()
+      .meta({ description: "Where a task blocks the event loop of the worker that runs it." }),
+  })
+  .meta({ id: "JobStory", description: "Everything about one job." });
+
+const taskSchema = z
+  .object({
+    name: z.string(),
+    queue: z.string().nullable().meta({
+      description: "Null: this server does not have the task's code.",
+    }),
+    maxAttempts: s.count.nullable(),
+    hasSchema: z.boolean(),
+    schema: z.unknown().meta({ description: "The JSON schema of the input; null: none." }),
+    workers: s.count.meta({ description: "Live workers that run it." }),
+  })
+  .meta({ id: "TaskInfo", description: "A task that the server or a worker knows." });
+
+interface JobPageParts {
+  readonly store: Pick<DashboardStore, "runNow">;
+  readonly story: (id: string) => Promise<object>;
+  readonly tasks: () => Promise<TaskView[]>;
+}
+
+function jobPageRoutes({ store, story, tasks }: JobPageParts): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/tasks",
+      name: "listTasks",
+      tag: TAG,
+      summary: "List tasks with the JSON schemas of their inputs",
+      access: "viewer",
+      answers: {
+        200: {
+          description: "By name: those of this server and of the workers.",
+          schema: z.object({ tasks: z.array(taskSchema) }),
+        },
+      },
+      run: async () => ({ status: 200, json: { tasks: await tasks() } }),
+    }),
+    route({
+      method: "GET",
+      path: "/api/v1/jobs/{id}/story",
+      name: "getJobStory",
+      tag: TAG,
+      summary: "Everything about one job in one request",
+      access: "viewer",
+      params: { id: s.id },
+      answers: { 200: { description: "The job.", schema: storySchema } },
+      run: async ({ params: { id } }) => ({ status: 200, json: await story(id) }),
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/jobs/{id}/run-now",
+      name: "runJobNow",
+      tag: "jobs",
+      summary: "Run a job now that is scheduled or waits for its next attempt",
+      access: "operator",
+      params: { id: s.id },
+      body: z.strictObject({ reason: s.reason.optional() }),
+      answers: {
+        200: {
+          description: "It is due; a worker takes it next.",
+          schema: z.object({ id: s.id, status: s.status }),
+        },
+      },
+      problems: [409],
+      repeatable: true,
+      run: async (call) => {
+        const { id } = call.params;
+        const { actor, trace, reason } = auditedBy(call);
+        const by = { id: call.ids[0] as string, actor, traceId: trace, reason: reason ?? null };
+        await store.runNow(id, by);
+        return { status: 200, json: { id, status: "pending" } };
+      },
+    }),
+  ];
+}
+
+// Everything that the page of one job draws.
+
+/** Jobs it waits for, and jobs that wait for it. */
+const DEPENDENCIES_MAX = 100;
+
+const AUDIT_MAX = 50;
+
+export interface StoryParts {
+  readonly jobs: {
+    get(id: string): Promise<JobView | null>;
+    attempts(id: string): Promise<AttemptView[]>;
+    steps(id: string): Promise<StepView[]>;
+    inputs(id: string): Promise<InputRevision[]>;
+    explain(id: string): Promise<Explanation>;
+  };
+  readonly flows: {
+    of(id: string): Promise<string | null>;
+    dependencies(id: string): AsyncIterable<DependencyView>;
+    dependents(id: string, options: { limit: number }): Promise<string[]>;
+  };
+  readonly audit: {
+    list(filter: { subject: string; limit: number }): Promise<AuditEntry[]>;
+  };
+  readonly usual: (task: string) => Promise<Usual | null>;
+  readonly relations: (id: string) => Promise<Relations>;
+  readonly brief: (ids: readonly string[]) => Promise<Related[]>;
+  readonly worker: (id: string) => Promise<Pick<WorkerRecord, "blockedMs" | "blockedStack"> | null>;
+  readonly builds: (workers: readonly string[]) => Promise<Readonly<Record<string, string>>>;
+}
+
+export async function storyOf(parts: StoryParts, id: string): Promise<object> {
+  const { jobs, flows } = parts;
+  const job = await jobs.get(id);
+  if (job === null) throw new JobNotFoundError({ id });
+  const [attempts, steps, inputs, relations, usual, audit] = await Promise.all([
+    jobs.attempts(id),
+    jobs.steps(id),
+    jobs.inputs(id),
+    parts.relations(id),
+    parts.usual(job.task),
+    parts.audit.list({ subject: subjects.job(id), limit: AUDIT_MAX }),
+  ]);
+  const [flow, dependencies, dependents, builds, explanation, blocked] = await Promise.all([
+    flows.of(id),
+    dependenciesOf(parts, id),
+    flows.dependents(id, { limit: DEPENDENCIES_MAX }).then(parts.brief),
+    parts.builds(attempts.map(({ worker }) => worker)),
+    jobs.explain(id).catch(() => null), // the rest is worth showing without it
+    blockedOf(parts, job.lockedBy),
+  ]);
+  const { called, callers, ...belongs } = relations;
+  return {
+    job,
+    attempts: attempts.map((one) => ({ ...one, build: builds[one.worker] ?? null })),
+    steps,
+    inputs,
+    explanation,
+    ...belongs,
+    flow,
+    dependencies,
+    dependents,
+    called,
+    callers,
+    usual,
+    audit,
+    canRunNow: EARLY.includes(job.status),
+    blocked,
+  };
+}
+
+/** Where the worker of a running job is blocked. */
+async function blockedOf({ worker }: StoryParts, id: string | null): Promise<object | null> {
+  const { blockedMs: ms = 0, blockedStack: stack = null } =
+    (id === null ? null : await worker(id)) ?? {};
+  return stack === null ? null : { ms, stack };
+}
+
+async function dependenciesOf({ flows }: StoryParts, id: string): Promise<object[]> {
+  const found: object[] = [];
+  for await (const { result: _result, error: _error, ...one } of flows.dependencies(id)) {
+    if (found.push(one) === DEPENDENCIES_MAX) break;
+  }
+  return found;
 }

@@ -1,13 +1,13 @@
 /** Routes that find jobs and other things. */
 import { z } from "zod";
-import { Cached } from "../core/cached.ts";
+import { Cached } from "../core/wait.ts";
 import { isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
-import type { Redaction } from "../core/redaction.ts";
+import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Problem } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
 import { jobSummarySchema } from "../jobs/routes.ts";
 import type { Hit, Names } from "./names.ts";

@@ -4,14 +4,12 @@
  *
  * One call takes as many slices as fit into its time; the next call continues where it ended.
  */
-import { idRange } from "../core/id-prefix.ts";
-import { firstIdAt } from "../core/id.ts";
+import { firstIdAt, idRange } from "../core/id.ts";
 import { home, type Status } from "../core/job.ts";
 import { ALERT_QUEUE, versionsOf } from "../core/name.ts";
-import type { Engine } from "../database/engine.ts";
-import { TABLES } from "../database/engine.ts";
+import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { taggedIds } from "../jobs/tags.ts";
+import { taggedIds } from "../jobs/list.ts";
 
 /** How many jobs a search looks at, over all its calls. */
 export const LOOK_MAX = 100_000;

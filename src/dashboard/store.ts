@@ -1,16 +1,16 @@
 /** What only the dashboard asks the database. */
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
+import { actOrLookUp, noteAction } from "../audit/store.ts";
+import { IllegalMoveError, JobNotFoundError } from "../core/errors.ts";
+import type { Status } from "../core/job.ts";
 import type { Database } from "../database/database.ts";
-import type { Engine } from "../database/engine.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { type JobSummary, summaryOf } from "../jobs/jobs.ts";
 import { summaries } from "../jobs/list.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
-import type { Status } from "../core/job.ts";
 import { type Mark, marksSince } from "../registry/marks.ts";
 import { knownTasks, noteTasks, type TaskRecord } from "../registry/tasks.ts";
 import { find, type Hit, names, type Names } from "./names.ts";
-import { brief, buildsOf, type Related, type Relations, relationsOf } from "./relations.ts";
-import { runNow } from "./run-now.ts";
 import { search, type SearchFilter } from "./search.ts";
 
 /** Groups of running jobs; there are as many running jobs as slots. */
@@ -117,4 +117,121 @@ export class SqlDashboard {
   marks(from: number): Promise<Mark[]> {
     return marksSince(this.#engine, from);
   }
+}
+
+// What a job belongs to: the builds that ran it, its schedule, its item, and jobs that call each other.
+
+/** Jobs that this one calls and waits for now, and jobs that wait for it. */
+const CALLS_MAX = 100;
+
+export interface Related {
+  readonly id: string;
+  readonly task: string;
+  readonly status: string;
+}
+
+export interface Relations {
+  /** The instant by which it must start; null: any. */
+  readonly startBy: number | null;
+  readonly schedule: string | null;
+  readonly item: {
+    readonly id: string;
+    readonly workflow: string;
+    readonly identifier: string | null;
+    readonly status: string;
+  } | null;
+  /** Jobs it called and waits for now. */
+  readonly called: readonly Related[];
+  /** Jobs that called it and wait for it. */
+  readonly callers: readonly Related[];
+}
+
+async function relationsOf(engine: Engine, id: string): Promise<Relations> {
+  const [[state], [run], [item], called, callers] = await Promise.all([
+    engine.all<{ startBy: number | null }>(
+      sql`select start_by as "startBy" from holdfast.job_state where id = ${id}`,
+    ),
+    engine.all<{ schedule: string }>(
+      sql`select schedule from holdfast.schedule_run where job_id = ${id} limit 1`,
+    ),
+    engine.all<NonNullable<Relations["item"]>>(sql`
+      select i.id, i.workflow, i.identifier, i.status
+        from holdfast.item_job j
+        join holdfast.item i on i.id = j.item_id
+       where j.job_id = ${id}`),
+    engine.all<{ id: string }>(sql`
+      select event_key as id from holdfast.wait where job_id = ${id} and name = '@job' limit ${CALLS_MAX}`),
+    engine.all<{ id: string }>(sql`
+      select job_id as id from holdfast.wait where name = '@job' and event_key = ${id} limit ${CALLS_MAX}`),
+  ]);
+  return {
+    startBy: state?.startBy ?? null,
+    schedule: run?.schedule ?? null,
+    item: item ?? null,
+    called: await brief(engine, called),
+    callers: await brief(engine, callers),
+  };
+}
+
+/** Task and status of these jobs. */
+async function brief(engine: Engine, jobs: readonly { readonly id: string }[]): Promise<Related[]> {
+  const ids = jobs.map(({ id }) => id);
+  if (ids.length === 0) return [];
+  return engine.all<Related>(sql`
+    select id, task, status
+      from holdfast.job_state
+     where ${engine.among(sql`id`, ids)}
+     order by id`);
+}
+
+/** The builds of these workers; one whose row was deleted is missing. */
+async function buildsOf(
+  engine: Engine,
+  workers: readonly string[],
+): Promise<Record<string, string>> {
+  if (workers.length === 0) return {};
+  const rows = await engine.all<{ id: string; version: string }>(sql`
+    select id, version from holdfast.worker where ${engine.among(sql`id`, [...new Set(workers)])}`);
+  return Object.fromEntries(rows.map(({ id, version }) => [id, version]));
+}
+
+// Starts a job now that would start later: one that is scheduled, or waits for its next attempt.
+
+/** Jobs in these states start at a time. A sleeping job waits because its task says so. */
+export const EARLY: readonly Status[] = ["scheduled", "retry"];
+
+/** The job becomes due; a worker's maintenance makes it pending, as always. Returns its status before. */
+async function runNow(db: Database, id: string, by: OperatorEntry): Promise<Status> {
+  const { engine } = db;
+  const act = (): Promise<Status> =>
+    engine.transaction(async (tx) => {
+      const [row] = await tx.all<{ status: Status }>(
+        sql`select status from holdfast.waiting where id = ${id} ${engine.lockRows()}`,
+      );
+      if (row === undefined || !EARLY.includes(row.status)) throw await refusal(tx, id);
+      await tx.run(sql`
+        update holdfast.waiting
+           set due_at = ${engine.now()}
+         where id = ${id}
+           and due_at > ${engine.now()}`);
+      const subject = subjects.job(id);
+      await noteAction(engine, tx, by, {
+        action: "job.run-now",
+        subject,
+        oldStatus: row.status,
+        newStatus: "pending",
+      });
+      return row.status;
+    });
+  const status = await actOrLookUp(db, by, act, async ({ oldStatus }) => oldStatus as Status);
+  db.announce({ kind: "waiting", inMs: 0 });
+  return status;
+}
+
+async function refusal(tx: Transaction, id: string): Promise<Error> {
+  const [job] = await tx.all<{ status: Status }>(
+    sql`select status from holdfast.job_state where id = ${id}`,
+  );
+  if (job === undefined) return new JobNotFoundError({ id });
+  return new IllegalMoveError({ id, move: "run now", status: job.status });
 }

@@ -5,14 +5,15 @@
 import { OutcomeUnknownError, StoreBusyError, StoreUnavailableError } from "../core/errors.ts";
 import { sleep } from "../core/runtime.ts";
 import {
+  type Condition,
   type Engine,
   type Hint,
+  type Load,
   type PushState,
   readNow,
   type StoreAddress,
   type Transaction,
 } from "./engine.ts";
-import type { Condition, Load } from "./pool-stats.ts";
 
 export interface Database {
   readonly engine: Engine;

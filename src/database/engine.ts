@@ -4,10 +4,10 @@
  * An engine owns its connections, its transactions and its SQL dialect. It translates the driver's errors into ours, and
  * repeats a transaction that the database asked to repeat; the code above sees neither.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { StoreRefusedError, StoreUnavailableError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { UserTransaction } from "../core/task.ts";
-import type { Condition, Load } from "./pool-stats.ts";
 import { type Sql, sql, type SqlValue } from "./sql.ts";
 
 export type Row = Record<string, SqlValue>;
@@ -312,4 +312,68 @@ export async function importDriver<Driver>(
 /** An interface has no index signature, so the compiler does not accept it as a Row. */
 export function asRow(row: object): Row {
   return row as Row;
+}
+
+// A time limit for reads: the database stops a statement that takes longer.
+//
+// A person who waits for a page has given up by then, and a slow statement must not occupy a connection that others need.
+// The limit applies to every read that a function starts, however deep, so that no reader has to pass it on. SQLite cannot
+// interrupt a statement in its own thread: there, the row limits of the statements are the bound.
+
+const limits = new AsyncLocalStorage<number>();
+
+export function withReadLimit<T>(limitMs: number, body: () => Promise<T>): Promise<T> {
+  return limits.run(limitMs, body);
+}
+
+/** Undefined: the usual limits of the engine. */
+export function readLimitMs(): number | undefined {
+  return limits.getStore();
+}
+
+// The load that this process puts on its database, and the database's condition. Cheap enough to read often.
+
+export interface Load {
+  /** Empty if there is only one connection. */
+  readonly pools: readonly PoolUse[];
+  readonly transactions: Tally;
+}
+
+export interface PoolUse {
+  readonly name: string;
+  readonly busy: number;
+  readonly idle: number;
+  /** Callers that wait for a connection. */
+  readonly waiting: number;
+}
+
+/** Transactions that did not succeed at once. */
+interface Tally {
+  rolledBack: number;
+  /** Run again: the database asked for it, was locked, or was lost before anything was written. */
+  repeated: number;
+}
+
+export interface Condition {
+  /** How long the oldest transaction of this database has been open; null: none is. */
+  readonly oldestTransactionMs: number | null;
+  /** The tables that change most. */
+  readonly tables: readonly TableCondition[];
+}
+
+export interface TableCondition {
+  readonly table: string;
+  readonly live: number;
+  /** Deleted rows that are not cleaned up yet. */
+  readonly dead: number;
+}
+
+export function newTally(): Tally {
+  return { rolledBack: 0, repeated: 0 };
+}
+
+export function sumOf(tallies: readonly Tally[]): Tally {
+  const sum = (of: (tally: Tally) => number): number =>
+    tallies.reduce((all, tally) => all + of(tally), 0);
+  return { rolledBack: sum((one) => one.rolledBack), repeated: sum((one) => one.repeated) };
 }

@@ -3,13 +3,13 @@ import {
   databaseUrl,
   host,
   password,
+  type Problem,
   redisUrl,
   setting,
   settled,
   text,
   whole,
 } from "../config/kind.ts";
-import type { Problem } from "../config/problem.ts";
 import type { Choice } from "../config/resolve.ts";
 import type { Candidate } from "../config/sources.ts";
 

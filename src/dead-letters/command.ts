@@ -12,9 +12,8 @@ import {
   repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { count, counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable, table } from "../terminal/table.ts";
+import { count, counted, printable, relative, table } from "../terminal/table.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 
 type Kit = CommandKit<{ readonly jobs: Jobs; readonly deadLetters: DeadLetters }>;

@@ -1,5 +1,5 @@
 /** Dead letters: jobs that failed for good. Their causes in groups, their input, and how they are revived or deleted. */
-import type { OperatorOptions } from "../audit/operator.ts";
+import type { OperatorOptions } from "../audit/entry.ts";
 import type { BulkActions } from "../bulk/bulk.ts";
 import type { BulkFilter } from "../bulk/filter.ts";
 import type { BulkRecord, BulkRow, BulkStore } from "../bulk/store.ts";

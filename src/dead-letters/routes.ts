@@ -1,10 +1,10 @@
 /** Dead letters over HTTP. Bulk actions revive or delete many of them. */
 import { z } from "zod";
-import { type Redaction, restoredInput } from "../core/redaction.ts";
+import { type Redaction, restoredInput } from "../config/redaction.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { attemptSchema, jobSchema, jobSummarySchema, stepSchema } from "../jobs/routes.ts";
 import { type DeadLetters, GROUPED_MAX } from "./dead-letters.ts";
 

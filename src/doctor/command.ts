@@ -1,9 +1,8 @@
 /** `holdfast doctor`: checks the rules that the database cannot enforce by itself, and says how to fix violations. */
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
-import type { Finding, Offender, Severity } from "../core/finding.ts";
+import type { CheckRecord, Finding, Offender, Severity } from "../database/check.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import type { CheckRecord } from "../database/check.ts";
 import {
   actorName,
   instant,
@@ -12,10 +11,14 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { count, counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable, table } from "../terminal/table.ts";
-import type { Colors, Terminal } from "../terminal/terminal.ts";
+import { count, counted, printable, relative, table } from "../terminal/table.ts";
+import {
+  type Colors,
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { type Checked, type Diagnosis, Doctor, type DoctorTarget, type Fixed } from "./doctor.ts";
 
 type Kit = CommandKit<DoctorTarget>;

@@ -4,7 +4,7 @@
  * Each check is one query and independent: a check that the user is not permitted to run is reported as such, and the others
  * still run. Fixes use the operations that normally do the work, or check each row again first. Every fix writes an audit line.
  */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import {
   ClosedError,
@@ -12,11 +12,10 @@ import {
   OutcomeUnknownError,
   StoreUnavailableError,
 } from "../core/errors.ts";
-import { type Finding, severities, type Severity } from "../core/finding.ts";
+import { type CheckRecord, type Finding, severities, type Severity } from "../database/check.ts";
 import { makeIds } from "../core/id.ts";
 import { checkKnown, checkList, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { CheckRecord } from "../database/check.ts";
 import type { DoctorStore } from "./store.ts";
 
 export interface ExamineOptions {

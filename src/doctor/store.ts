@@ -1,9 +1,8 @@
 /** Runs the checks of all features and of the database, and applies their fixes. */
-import type { OperatorEntry } from "../audit/operator.ts";
+import type { OperatorEntry } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import type { Finding } from "../core/finding.ts";
-import type { Check, CheckRecord, FixedRows, Fixing } from "../database/check.ts";
+import type { Check, CheckRecord, Finding, FixedRows, Fixing } from "../database/check.ts";
 import type { Database } from "../database/database.ts";
 import type { Engine, EngineKind } from "../database/engine.ts";
 
@@ -103,13 +102,14 @@ async function knownOf(
 
 /** Loaded when the doctor first runs: a worker never needs them. */
 async function checksFor(kind: EngineKind): Promise<readonly Check[]> {
+  const { mysqlChecks, postgresChecks, sqliteChecks } = await import("./server-checks.ts");
   switch (kind) {
     case "sqlite":
-      return (await import("./sqlite.ts")).checks;
+      return sqliteChecks;
     case "postgres":
-      return (await import("./postgres.ts")).checks;
+      return postgresChecks;
     case "mysql":
-      return (await import("./mysql.ts")).checks;
+      return mysqlChecks;
   }
 }
 

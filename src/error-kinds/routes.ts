@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { type ErrorKindsStore, type KindState, kindStates } from "./store.ts";
 
 const TAG = "errors";

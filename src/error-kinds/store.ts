@@ -3,14 +3,57 @@
  *
  * A minute with more errors than are read is counted in proportion: the figures of a storm are estimates.
  */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, sha256, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { decodeError } from "../core/error-record.ts";
+import { decodeError, type ErrorRecord } from "../core/error-record.ts";
+import { bareName } from "../core/name.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { type Kind, kindOf } from "./kind.ts";
+
+// Which errors are of one kind: those of one task with the same name and code, and a message that differs in values only.
+
+const ID_LENGTH = 32;
+
+/** Of the message's start. */
+const PATTERN_LENGTH_MAX = 300;
+
+const NAME_LENGTH_MAX = 255;
+
+interface Kind {
+  readonly id: string;
+  readonly task: string;
+  readonly name: string;
+  readonly code: string | null;
+  /** The message with … in place of values. */
+  readonly message: string;
+}
+
+function kindOf(task: string, { name, code, message }: ErrorRecord): Kind {
+  const kind = {
+    task: bareName(task),
+    name: name.slice(0, NAME_LENGTH_MAX),
+    code: code === undefined ? null : code.slice(0, NAME_LENGTH_MAX),
+    message: patternOf(message),
+  };
+  const id = sha256(JSON.stringify([kind.task, kind.name, kind.code, kind.message]));
+  return { id: id.slice(0, ID_LENGTH), ...kind };
+}
+
+/**
+ * Quoted texts, ids, addresses and numbers are values. Each pattern is a class of characters or begins with a fixed one, so
+ * a message takes linear time.
+ */
+function patternOf(message: string): string {
+  const [line = ""] = message.slice(0, 2 * PATTERN_LENGTH_MAX).split("\n", 1);
+  return line
+    .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")
+    .replaceAll(/\b[\w.+-]{1,64}@[\w.-]{1,255}/g, "…")
+    .replaceAll(/[\w-]*\d[\w-]*/g, "…")
+    .replaceAll(/…(?:[.:,/]?…)+/g, "…")
+    .slice(0, PATTERN_LENGTH_MAX)
+    .toWellFormed();
+}
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { jobId } from "../jobs/command.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Queues } from "../queues/queues.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
 import { printable } from "../terminal/table.ts";
 
 interface App {

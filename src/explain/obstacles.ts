@@ -1,9 +1,165 @@
 /** What keeps pending jobs of a queue from starting: a pause, missing or busy workers, and limits. */
-import type { Busy, JobReasons, Limited } from "../core/explanation.ts";
 import { formatMs } from "../core/duration.ts";
+import type {
+  AwaitedJob,
+  Bounded,
+  Busy,
+  Holder,
+  JobReasons,
+  Limited,
+} from "../core/explanation.ts";
+import type { Status } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
-import type { FleetWorker, LimitFacts, QueueState } from "./facts.ts";
-import { ago, lasting, listed, moment, quoted } from "./words.ts";
+import { visible } from "../core/text.ts";
+import type { Rate } from "../limits/rules.ts";
+
+// What is read about a job or a queue, before a reason is found in it.
+
+export interface JobFacts {
+  /** By the database's clock, like all instants. */
+  readonly now: number;
+  readonly job: JobState;
+  /** Of a job that is in retry or waiting: why its last attempt ended. */
+  readonly lastError: string | null;
+  /** Of a waiting job. */
+  readonly waits: WaitFacts | null;
+  /** Of a job that is pending or due. */
+  readonly fleet: readonly FleetWorker[];
+  /** Of a pending job. */
+  readonly queue: QueueState | null;
+  readonly limits: readonly LimitFacts[];
+  /** How many jobs come before it. */
+  readonly before: Bounded;
+}
+
+export interface JobState {
+  readonly id: string;
+  readonly queue: string;
+  readonly task: string;
+  readonly lane: string | null;
+  readonly status: Status;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly dueAt: number | null;
+  readonly startBy: number | null;
+  readonly lockedBy: string | null;
+  readonly lockedUntil: number | null;
+  readonly claimedAt: number | null;
+  readonly cancelRequestedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly error: string | null;
+}
+
+export interface WaitFacts {
+  /** How many jobs it waits for; `jobs` are the first few. */
+  readonly missing: number;
+  readonly jobs: readonly AwaitedJob[];
+  readonly events: readonly { readonly name: string; readonly key: string }[];
+  readonly effects: readonly {
+    readonly name: string;
+    readonly occurrence: number;
+    readonly begunAt: number;
+  }[];
+}
+
+export interface FleetWorker {
+  readonly id: string;
+  readonly queues: readonly string[];
+  /** Null: it does not say. */
+  readonly tasks: readonly string[] | null;
+  readonly isLive: boolean;
+  readonly isPaused: boolean;
+  readonly heartbeatAt: number;
+  /** How many jobs it may run at once; null: it does not say. */
+  readonly concurrency: number | null;
+  readonly leases: number;
+}
+
+export interface QueueState {
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  readonly pauseReason: string | null;
+}
+
+/** A limit that applies to the job, and how much of it is used. */
+export interface LimitFacts extends Limited {
+  readonly concurrency: number | null;
+  readonly running: number;
+  readonly longest: Holder | null;
+  readonly rate: Rate | null;
+  /** Null: the rate allows a start now. */
+  readonly rateFreeAt: number | null;
+}
+
+export interface QueueFacts {
+  readonly now: number;
+  readonly name: string;
+  readonly queue: QueueState | null;
+  readonly fleet: readonly FleetWorker[];
+  /** Of the queue as a whole. */
+  readonly limits: readonly LimitFacts[];
+  readonly running: Bounded;
+  readonly pending: Bounded;
+  /** The first pending job; null: none, or it has just been claimed. */
+  readonly first: JobFacts | null;
+}
+
+// Times, numbers and lists as the sentences of an explanation have them.
+
+/** An error in a sentence is cut after this many characters. */
+const ERROR_LENGTH_MAX = 200;
+
+/** "2027-01-31 09:00:07 UTC". */
+function instant(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** "2027-01-31 09:00:07 UTC, in 5m". */
+export function moment(at: number, now: number): string {
+  return `${instant(at)}, ${at > now ? `in ${formatMs(at - now)}` : ago(at, now)}`;
+}
+
+/** "3m 20s ago". */
+export function ago(at: number, now: number): string {
+  return now - at < 1_000 ? "just now" : `${lasting(at, now)} ago`;
+}
+
+/** How long it has lasted: "3m 20s". */
+export function lasting(at: number, now: number): string {
+  return formatMs(Math.max(0, now - at));
+}
+
+/** "1 job", "1,000 jobs", "more than 1,000 jobs". */
+export function jobs({ count, isMore }: Bounded): string {
+  const number = count.toLocaleString("en-US");
+  return `${isMore ? "more than " : ""}${number} job${count === 1 ? "" : "s"}`;
+}
+
+/** "a", "a and b", "a, b and c". */
+export function listed(parts: readonly string[]): string {
+  const last = parts.at(-1) ?? "";
+  return parts.length < 2 ? last : `${parts.slice(0, -1).join(", ")} and ${last}`;
+}
+
+export function quoted(name: string): string {
+  return `'${visible(name)}'`;
+}
+
+/** The first line of a text that a program or a person wrote, without its full stop. */
+export function clause(text: string): string {
+  const [line = ""] = text.trim().split("\n");
+  const safe = visible(line.trim());
+  const cut = safe.length > ERROR_LENGTH_MAX ? `${safe.slice(0, ERROR_LENGTH_MAX)}…` : safe;
+  return cut.replace(/\.$/, "");
+}
+
+export function capitalised(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+export function uncapitalised(text: string): string {
+  return text.slice(0, 1).toLowerCase() + text.slice(1);
+}
 
 /** Workers that a sentence names. */
 const NAMED_MAX = 3;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { jobReasons, queueReasons } from "../core/explanation.ts";
 import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Queues } from "../queues/queues.ts";
 

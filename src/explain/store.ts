@@ -8,8 +8,14 @@ import { bareName, isReserved, versionsOf } from "../core/name.ts";
 import { JOB_ENDED } from "../core/task.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
-import { mayStart, nextStartMs } from "../limits/rate.ts";
-import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
+import {
+  isLimited,
+  mayStart,
+  nextStartMs,
+  type Rule,
+  ruleOf,
+  type RuleRow,
+} from "../limits/rules.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";
 import type {
@@ -20,7 +26,7 @@ import type {
   QueueFacts,
   QueueState,
   WaitFacts,
-} from "./facts.ts";
+} from "./obstacles.ts";
 
 /** Jobs, events and effects that an explanation names. */
 const NAMED_MAX = 3;

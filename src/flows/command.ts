@@ -10,10 +10,13 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { counted } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { counted, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import type { FlowJobSpec } from "./builder.ts";
 import { FlowNotFoundError } from "./errors.ts";
 import type { Flows, FlowView } from "./flows.ts";

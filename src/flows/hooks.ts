@@ -4,18 +4,19 @@ import { asRow, type Engine, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { JobHooks, Revival, Revived } from "../jobs/hooks.ts";
 import { DependencyUnmetError } from "./errors.ts";
-import { place, stateOf } from "./placing.ts";
-import { release, stopWaiting } from "./release.ts";
 import {
   type EndStatus,
   inGroups,
   lockMembers,
   lockWaiting,
+  place,
   reasonToEnd,
   runInGroups,
   sorted,
+  stateOf,
   type Wait,
 } from "./waits.ts";
+import { release, stopWaiting } from "./release.ts";
 
 interface Edge extends Wait {
   readonly position: number;

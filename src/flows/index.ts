@@ -9,6 +9,6 @@ export {
   FlowNotFoundError,
   StartedError,
 } from "./errors.ts";
-export type { Batch, Batches, BatchOptions } from "./batches.ts";
+export type { Batch, Batches, BatchOptions } from "./flows.ts";
 export type { Flow, Flows, FlowStatus, FlowView } from "./flows.ts";
 export type { DependencyView } from "./results.ts";

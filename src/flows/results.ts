@@ -2,9 +2,8 @@
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
-import { decode } from "../core/json.ts";
+import { decode, TooLargeError } from "../core/json.ts";
 import type { Task } from "../core/task.ts";
-import { TooLargeError } from "../core/value-errors.ts";
 import type { DependencyPolicy } from "../jobs/store.ts";
 import type { DependencyRecord, FlowsStore } from "./store.ts";
 

@@ -3,14 +3,13 @@ import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { EnqueueOptions } from "../jobs/enqueue.ts";
 import { enqueueOptionsSchema } from "../jobs/routes.ts";
 import { dependencyPolicies } from "../jobs/store.ts";
-import type { Batches } from "./batches.ts";
+import type { Batches, Flow, Flows } from "./flows.ts";
 import { FLOW_JOBS_MAX, type FlowJobSpec } from "./builder.ts";
 import { FlowNotFoundError } from "./errors.ts";
-import type { Flow, Flows } from "./flows.ts";
 import { flowKinds } from "./store.ts";
 
 const TAG = "flows";

@@ -8,19 +8,17 @@ import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
-import { hasHidden, HIDDEN, type Redaction } from "../core/redaction.ts";
+import { hasHidden, HIDDEN, type Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { withReadLimit } from "../database/read-limit.ts";
-import { type Admission, type Credentials, type Principal, tooMany } from "./auth.ts";
+import { withReadLimit } from "../database/engine.ts";
+import { type Admission, type Credentials, type Principal, secretIn, tooMany } from "./auth.ts";
 import { checkBodyHeaders, parseBody } from "./body.ts";
-import { SECURITY_HEADERS } from "./guards.ts";
+import { NodeSender, RequestSender, SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { KEY_PATTERN, type Once } from "./idempotency.ts";
 import { Buckets, type Limits } from "./limits.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
 import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
-import { NodeSender, RequestSender, type Sender } from "./sender.ts";
 import type { Connections } from "./server.ts";
-import { secretIn } from "./sessions.ts";
 import type { EventSource, Streams } from "./sse.ts";
 
 interface AppParts {

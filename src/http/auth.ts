@@ -5,12 +5,11 @@
  * first token exists. In all other cases a request without a token gets only probes and metrics.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { BEARER_LENGTH_MAX } from "../core/bearer.ts";
+import { BEARER_LENGTH_MAX } from "../config/kind.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Buckets, type Limits, setLast } from "./limits.ts";
 import { Problem, retryAfter } from "./problem.ts";
-import { newSecret, SESSION_MS, SESSIONS_MAX, sessionHash } from "./sessions.ts";
 
 /** The last use of a token is recorded at most this often. */
 const NOTE_EVERY_MS = 60_000;
@@ -370,4 +369,65 @@ export interface TokenRecord {
   readonly revokedAt: number | null;
   /** Approximately when it was last used. */
   readonly usedAt: number | null;
+}
+
+// Sessions of people who signed in with a token: a cookie with a secret, of which only the hash is stored.
+//
+// The cookie never holds the token, so a stolen cookie is of use for hours and not for the life of the token. A session ends
+// with its token, at its own end, or when the person signs out.
+
+const SECRET_BYTES = 32;
+
+/** The secret in base64url. */
+const SECRET = /^[\w-]{43}$/;
+
+/** How long a session lasts. */
+const SESSION_MS = 12 * 3_600_000;
+
+/** Sessions of one token; signing in once more ends the oldest. */
+const SESSIONS_MAX = 50;
+
+function newSecret(runtime: Runtime): string {
+  const bytes = new Uint8Array(SECRET_BYTES);
+  runtime.fillRandom(bytes);
+  return Buffer.from(bytes).toString("base64url");
+}
+
+/**
+ * The hash that a session is stored under. That of the configured token depends on the token too, so another token in the
+ * configuration ends its sessions.
+ */
+function sessionHash(secret: string, configured: string | null): string {
+  return createHash("sha256")
+    .update(configured === null ? secret : `${secret}.${configured}`)
+    .digest("hex");
+}
+
+// The cookie. Browsers send the cookies of a host to all its ports, so its name holds the port.
+
+/** The names of the cookie: with the prefix, browsers accept it over HTTPS only, and for this host only. */
+function cookieNames(port: number): { readonly secure: string; readonly plain: string } {
+  return { secure: `__Host-holdfast_${port}`, plain: `holdfast_${port}` };
+}
+
+/** The session's secret in a Cookie header; null: none. */
+export function secretIn(header: string | undefined, port: number): string | null {
+  const { secure, plain } = cookieNames(port);
+  const pairs = (header ?? "").split(";").map((pair) => pair.trim());
+  for (const name of [secure, plain]) {
+    const pair = pairs.find((one) => one.startsWith(`${name}=`));
+    const secret = pair?.slice(name.length + 1);
+    if (secret !== undefined && SECRET.test(secret)) return secret;
+  }
+  return null;
+}
+
+/** A Set-Cookie header; without a secret, it deletes the cookie. */
+export function cookieFor(secret: string | null, port: number, isSecure: boolean): string {
+  const { secure, plain } = cookieNames(port);
+  const lasting = secret === null ? 0 : Math.floor(SESSION_MS / 1_000);
+  const common = `Path=/; Max-Age=${lasting}; HttpOnly; SameSite=Strict`;
+  return isSecure
+    ? `${secure}=${secret ?? ""}; ${common}; Secure`
+    : `${plain}=${secret ?? ""}; ${common}`;
 }

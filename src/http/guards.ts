@@ -5,7 +5,10 @@
  * (DNS rebinding): the Host header reveals that. Or it may send a cross-origin request: Origin and Sec-Fetch-Site, which no
  * page can change, reveal that.
  */
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { isIP, isIPv6 } from "node:net";
+import { readBytes, readStream } from "./body.ts";
+import type { Limits } from "./limits.ts";
 import { Problem } from "./problem.ts";
 
 /** Sent with every response. The API serves no pages, so the strictest policy fits; the dashboard has its own. */
@@ -111,4 +114,145 @@ function foreign(): Problem {
   const detail =
     "Cross-origin requests from browsers are not allowed. Use a page of this server's origin, or a program.";
   return new Problem({ status: 403, code: "FOREIGN_ORIGIN", detail });
+}
+
+// Who sent a request, and its body: of a request that this server received, or of one that an application passed on.
+//
+// An application decides itself which hosts it serves and how many connections it accepts, so those checks apply to our own
+// server only.
+
+export interface Sender {
+  /** The address, or the IPv6 network, that rate limits are for. */
+  readonly address: string;
+  /** The sign that a proxy forwarded the request; null: none. */
+  readonly proxy: string | null;
+  /** Only if an application passed it on. */
+  readonly request?: Request;
+  header(name: string): string | undefined;
+  /** Checks that the request is meant for this server. */
+  checkAim(hosts: ReadonlySet<string> | null): void;
+  /** Refuses requests that a page of another origin sent; with `mustSay`, also those that do not say. */
+  checkOrigin(mustSay?: boolean): void;
+  /** The request is authenticated. */
+  admitted(): void;
+  body(limits: Limits): Promise<Buffer>;
+}
+
+interface Protecting {
+  admit(incoming: IncomingMessage, outgoing: ServerResponse): void;
+}
+
+export class NodeSender implements Sender {
+  readonly address: string;
+  readonly proxy: string | null;
+  readonly #incoming: IncomingMessage;
+  readonly #outgoing: ServerResponse;
+  readonly #connections: Protecting;
+
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, connections: Protecting) {
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    this.#connections = connections;
+    this.address = neighbourhood(incoming.socket.remoteAddress ?? "unknown");
+    this.proxy = proxySign(incoming);
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#incoming.headers[name];
+    return Array.isArray(value) ? value.join(", ") : value;
+  }
+
+  checkAim(hosts: ReadonlySet<string> | null): void {
+    checkAim(this.#incoming, hosts);
+  }
+
+  checkOrigin(mustSay = false): void {
+    checkOrigin(this.#incoming.headers, { mustSay });
+  }
+
+  admitted(): void {
+    this.#connections.admit(this.#incoming, this.#outgoing);
+  }
+
+  body(limits: Limits): Promise<Buffer> {
+    return readBytes(this.#incoming, limits);
+  }
+}
+
+/** All requests of an application share its rate limits for addresses: it knows who sent them, and we do not. */
+const APPLICATION = "application";
+
+export class RequestSender implements Sender {
+  readonly address = APPLICATION;
+  readonly proxy = null;
+  readonly request: Request;
+
+  constructor(request: Request) {
+    this.request = request;
+  }
+
+  header(name: string): string | undefined {
+    return this.request.headers.get(name) ?? undefined;
+  }
+
+  checkAim(): void {}
+
+  /** A proxy may have changed the Host header. A page cannot set any of these for a request to another origin. */
+  checkOrigin(mustSay = false): void {
+    const hosts = [this.header("host"), this.header("x-forwarded-host"), hostOf(this.request.url)];
+    const headers = {
+      "sec-fetch-site": this.header("sec-fetch-site"),
+      origin: this.header("origin"),
+    };
+    checkOrigin(headers, { mustSay, hosts });
+  }
+
+  admitted(): void {}
+
+  body(limits: Limits): Promise<Buffer> {
+    return readStream(this.request.body, limits, Number(this.header("content-length") ?? 0));
+  }
+}
+
+function hostOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).host : undefined;
+}
+
+// IPv6 addresses as numbers.
+
+const GROUPS = 8;
+const NETWORK_GROUPS = 4;
+
+/** The eight groups of an IPv6 address, without its zone; null: it is not one. */
+export function ipv6Groups(address: string): number[] | null {
+  const [bare = ""] = address.split("%");
+  if (!isIPv6(bare)) return null;
+  const [head = "", tail] = withoutDots(bare).split("::");
+  const before = groupsIn(head);
+  if (tail === undefined) return before;
+  const after = groupsIn(tail);
+  const zeros = Array.from({ length: GROUPS - before.length - after.length }, () => 0);
+  return [...before, ...zeros, ...after];
+}
+
+/** What limits per client count by: an IPv4 address, or the /64 network of IPv6, because one customer has all of it. */
+export function neighbourhood(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined) return mapped;
+  const groups = isIP(address) === 4 ? null : ipv6Groups(address);
+  if (groups === null) return address;
+  const network = groups.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
+  return `${network.join(":")}::/64`;
+}
+
+/** The last two groups may be written as an IPv4 address. */
+function withoutDots(address: string): string {
+  return address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_all, ...parts: string[]) => {
+    const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
+    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
+  });
+}
+
+function groupsIn(text: string): number[] {
+  return text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16));
 }

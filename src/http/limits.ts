@@ -1,4 +1,5 @@
 /** Every limit of the server, by name. */
+import { bearer, host, port, setting, settled } from "../config/kind.ts";
 import type { Runtime } from "../core/runtime.ts";
 
 const SECOND_MS = 1_000;
@@ -100,3 +101,35 @@ export function setLast<T>(map: Map<string, T>, key: string, value: T, limit: nu
   const [oldest] = map.keys();
   if (map.size > limit && oldest !== undefined) map.delete(oldest);
 }
+
+// Settings of the server.
+
+export const serverSettings = {
+  host: settled({
+    group: "Server",
+    env: ["HOLDFAST_HOST"],
+    flag: "--host <host>",
+    file: "host",
+    kind: host(),
+    initial: "127.0.0.1",
+    about: "The address to listen on; a token is required unless it is a loopback address.",
+  }),
+  port: settled({
+    group: "Server",
+    env: ["HEALTH_CHECK_PORT", "HOLDFAST_PORT", "PORT"],
+    flag: "--port <port>",
+    file: "port",
+    kind: port(),
+    initial: 8080,
+    about: "The port of the server; 'holdfast work' starts a server only if it is set.",
+  }),
+  token: setting({
+    group: "Server",
+    env: ["HOLDFAST_TOKEN"],
+    flag: null,
+    file: "token",
+    kind: bearer(),
+    initial: null,
+    about: "An API token with the operator role; create others with 'holdfast tokens create'.",
+  }),
+};

@@ -1,8 +1,7 @@
 /** The OpenAPI 3.1 document, generated from the schemas that validate requests. */
 import { z } from "zod";
 import { KEY_PATTERN } from "./idempotency.ts";
-import type { Described, Route } from "./route.ts";
-import { problem as problemSchema } from "./schemas.ts";
+import { type Described, problem as problemSchema, type Route } from "./route.ts";
 
 type Json = Record<string, unknown>;
 

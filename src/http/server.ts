@@ -13,9 +13,8 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
-import { neighbourhood } from "../core/ip.ts";
+import { neighbourhood, SECURITY_HEADERS } from "./guards.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
-import { SECURITY_HEADERS } from "./guards.ts";
 import type { Limits } from "./limits.ts";
 
 /** How often Node checks for clients that are too slow. */

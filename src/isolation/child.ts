@@ -12,9 +12,8 @@ import { IsolationError } from "../core/errors.ts";
 import { decode, encodeReturned, RESULT } from "../core/json.ts";
 import { RetryIn, Snooze } from "../core/retry.ts";
 import { parseInput, type Task } from "../core/task.ts";
-import { markIsolated } from "./child-mark.ts";
+import { type FromChild, markIsolated, sendError, type ToChild } from "./messages.ts";
 import { IsolatedContext } from "./context.ts";
-import { type FromChild, sendError, type ToChild } from "./messages.ts";
 
 /** How often the second thread of a process looks whether the worker still exists. */
 const PARENT_LOOK_MS = 250;

@@ -8,7 +8,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { type ChildProcess, fork } from "node:child_process";
 import { Worker as Thread } from "node:worker_threads";
 import { describeError } from "../core/error-record.ts";
-import { isForCode, programFile } from "../core/files.ts";
+import { isForCode, programFile } from "../core/version.ts";
 import type { Logger } from "../core/log.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Isolation } from "../core/task.ts";

@@ -5,23 +5,23 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
-import { type Fence, traceId } from "../core/job.ts";
-import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
-import { type Progress, sayLog, sayProgress, sayReport } from "../core/report.ts";
-import { Snooze } from "../core/retry.ts";
-import { systemRuntime } from "../core/runtime.ts";
 import {
   type CallOptions,
   type Context,
   type Effect,
   encodeStep,
+  type EventType,
   type Found,
   parseInput,
   type StepKind,
   type Task,
   type UserTransaction,
 } from "../core/task.ts";
+import { type Fence, traceId } from "../core/job.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import { type Progress, sayLog, sayProgress, sayReport } from "../core/report.ts";
+import { Snooze } from "../core/retry.ts";
+import { systemRuntime } from "../core/runtime.ts";
 import type { DependencyView } from "../flows/results.ts";
 import {
   type ContextCall,

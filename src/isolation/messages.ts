@@ -17,8 +17,8 @@ import {
   ShuttingDownError,
   WorkerEvictedError,
 } from "../core/errors.ts";
+import { NotSerializableError, TooLargeError } from "../core/json.ts";
 import { RetryIn, Snooze } from "../core/retry.ts";
-import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
 import type { DependencyView } from "../flows/results.ts";
 import {
   CallFailedError,
@@ -174,4 +174,16 @@ export function receiveError({ record, facts }: SentError): Error {
   // The stack of where it was thrown, not of where it arrived.
   Object.defineProperty(error, "stack", { value: stack ?? `${name}: ${message}`, writable: true });
   return Object.assign(error, facts ?? (code === undefined ? {} : { code }), { name });
+}
+
+/** Marks the thread or process of an isolated task, for every copy of the library in it. */
+const MARK = Symbol.for("holdfast.isolated");
+
+export function markIsolated(): void {
+  Object.defineProperty(globalThis, MARK, { value: true });
+}
+
+/** A module that starts a worker when it is imported would start one in every child. */
+export function isIsolated(): boolean {
+  return MARK in globalThis;
 }

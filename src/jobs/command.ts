@@ -1,6 +1,6 @@
 /** `holdfast jobs`: lists jobs, newest first, without their inputs and results. */
 import { Command, Option } from "commander";
-import { knownNames } from "../core/did-you-mean.ts";
+import { knownNames } from "../core/text.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
@@ -8,10 +8,21 @@ import { OTHER_QUEUES } from "../core/name.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { repeated, wholeId, wholeNumber } from "../terminal/arguments.ts";
 import { exitCodeOf, exitCodes, SomeFailed } from "../terminal/failure.ts";
-import { counted, relative, statusPaint } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, type Column, printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import {
+  type Cell,
+  type Column,
+  counted,
+  printable,
+  relative,
+  statusPaint,
+  table,
+} from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { type Jobs, type JobSummary, PAGE_MAX } from "./jobs.ts";
 
 /** Workers and counts know names of queues and tasks that no job has. */

@@ -23,7 +23,7 @@ import {
   type Transaction,
 } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import { traceRows } from "../tracing/store.ts";
+import { traceRows } from "../tracing/tracing.ts";
 import { cancelUnclaimed, cancelWhereItStands } from "./cancel.ts";
 import type { ClaimRules, MoveContext, Placement } from "./hooks.ts";
 import {
@@ -40,7 +40,6 @@ import {
   takenBy,
 } from "./keys.ts";
 import { isPaced, paced, type Paced } from "./pacing.ts";
-import { readAgeing } from "./place.ts";
 import {
   type Destination,
   dueTime,
@@ -50,9 +49,10 @@ import {
   replacedError,
   startByTime,
 } from "./rows.ts";
+import { readAgeing } from "./place.ts";
 import { moveWithHooks, settleIn } from "./settle.ts";
 import type { Enqueued, NewJob } from "./store.ts";
-import { tagRows } from "./tags.ts";
+import { tagRows } from "./list.ts";
 
 export interface Accepted {
   readonly enqueued: Enqueued[];

@@ -1,21 +1,41 @@
 /** Enqueues jobs and emits events: for the client, for a transaction of the user's and for HTTP requests. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
-import type { Emitted, EventType, NewEvent } from "../core/event.ts";
+import {
+  type AnyTask,
+  DEFAULT_QUEUE,
+  type Emitted,
+  type EventType,
+  type NewEvent,
+  parseInput,
+  type Task,
+} from "../core/task.ts";
 import { calledId } from "../core/id.ts";
-import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.ts";
+import {
+  DEFAULT_PAYLOAD_BYTES_MAX,
+  encode,
+  encodeOptional,
+  NotSerializableError,
+  TooLargeError,
+} from "../core/json.ts";
 import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import { type AnyTask, DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
-import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
-import { inSpan, isTracing, type OpenSpan, type SpanFacts, traceHere } from "../tracing/spans.ts";
-import { checkTrace, type GivenTrace, type TraceContext } from "../tracing/trace.ts";
+import {
+  checkTrace,
+  type GivenTrace,
+  inSpan,
+  isTracing,
+  type OpenSpan,
+  type SpanFacts,
+  type TraceContext,
+  traceHere,
+} from "../tracing/tracing.ts";
 import { type AfterOptions, memberOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
 import { paceOf } from "./pacing.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
-import { checkTags } from "./tags.ts";
+import { checkTags } from "./list.ts";
 
 /** A subclass says how to write; checks, defaults, ids and spans are the same for all. */
 export abstract class Sender {

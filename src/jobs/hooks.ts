@@ -1,5 +1,5 @@
 /**
- * What features do when a job moves. They register in app/hooks.ts, so this folder imports none of them.
+ * What features do when a job moves. They register in app/store.ts, so this folder imports none of them.
  *
  * Hooks run in the order of registration, which is the order of locks: the event of a job's end, items, waiting jobs.
  */

@@ -5,12 +5,12 @@ import {
   type OperatorEntry,
   operatorOf,
   type OperatorOptions,
-} from "../audit/operator.ts";
+} from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
+import { EffectNotFoundError, InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
-import { shortIds } from "../core/id-prefix.ts";
+import { shortIds } from "../core/id.ts";
 import { type Status, statuses, traceId } from "../core/job.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
@@ -26,9 +26,7 @@ import {
 } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import type { EffectInDoubt, RerunPlan, StepName, StepRecord } from "../core/task.ts";
-import { EffectNotFoundError } from "../core/value-errors.ts";
-import { calledFirst } from "./called.ts";
-import type { Results } from "./results.ts";
+import { calledFirst, type Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type {
   AttemptRecord,
@@ -37,7 +35,7 @@ import type {
   ListFilter,
   Unclaimable,
 } from "./store.ts";
-import { checkTags } from "./tags.ts";
+import { checkTags } from "./list.ts";
 
 /** The parts of the store that are used here; this folder does not import the other features. */
 interface Stores {

@@ -1,8 +1,13 @@
 /** Leases that their workers left behind, and jobs that are overdue: the fixes of these checks move jobs. */
 import { subjects } from "../audit/entry.ts";
 import { formatMs } from "../core/duration.ts";
-import type { Offender } from "../core/finding.ts";
-import { asking, type Check, type FixedRows, type Fixing } from "../database/check.ts";
+import {
+  asking,
+  type Check,
+  type FixedRows,
+  type Fixing,
+  type Offender,
+} from "../database/check.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import { aboutJob } from "./checks.ts";

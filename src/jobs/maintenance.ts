@@ -1,7 +1,7 @@
 import { finalStatuses, type Status } from "../core/job.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
-import { besideEach, culpritsOf } from "./culprits.ts";
+import { besideEach, culpritsOf } from "./outages.ts";
 import type { MoveContext } from "./hooks.ts";
 import { prunePacing } from "./pacing.ts";
 import {

@@ -8,23 +8,24 @@ import { bareName } from "../core/name.ts";
 import type { MysqlEngine } from "../database/mysql/engine.ts";
 import { isDuplicate } from "../database/mysql/errors.ts";
 import {
+  allRows,
   fill,
   inGroups,
   insertions,
   jsonList,
   literal,
+  numberIn,
   RawSql,
   tuple,
-} from "../database/mysql/literals.ts";
-import { allRows, numberIn } from "../database/mysql/session.ts";
+} from "../database/mysql/session.ts";
 import type { Exchange } from "../database/mysql/sessions.ts";
-import { traceRows } from "../tracing/store.ts";
+import { traceRows } from "../tracing/tracing.ts";
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import { statements } from "./mysql-statements.ts";
-import { shiftOf } from "./place.ts";
 import { isAlike } from "./rows.ts";
+import { shiftOf } from "./place.ts";
 import type { Enqueued, NewJob } from "./store.ts";
-import { tagRows } from "./tags.ts";
+import { tagRows } from "./list.ts";
 
 /** How often the careful way starts again because another process inserted the same ids. */
 const ROUNDS_MAX = 5;

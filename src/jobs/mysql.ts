@@ -7,12 +7,28 @@
 import type { Fence, Settlement } from "../core/job.ts";
 import { asRow, type Engine } from "../database/engine.ts";
 import type { MysqlEngine } from "../database/mysql/engine.ts";
-import { fill, inGroups, insertRows, jsonList, list } from "../database/mysql/literals.ts";
-import { allRows, type Answer, numberIn } from "../database/mysql/session.ts";
+import {
+  allRows,
+  type Answer,
+  fill,
+  inGroups,
+  insertRows,
+  jsonList,
+  list,
+  numberIn,
+} from "../database/mysql/session.ts";
 import type { Exchange, Sessions } from "../database/mysql/sessions.ts";
-import { claim, firstLook, laneClaims, ofTasks, pick, queuesOf, sendLast } from "./mysql-claim.ts";
+import {
+  claim,
+  firstLook,
+  laneClaims,
+  ofTasks,
+  pick,
+  queuesOf,
+  sendLast,
+  statements,
+} from "./mysql-statements.ts";
 import { insertJobs } from "./mysql-insert.ts";
-import { statements } from "./mysql-statements.ts";
 import { type Destination, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
 import { settled as describe, settledAsClaimed } from "./settle.ts";
 import {

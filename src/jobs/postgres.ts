@@ -10,11 +10,10 @@ import { readNow } from "../database/engine.ts";
 import type { PostgresEngine } from "../database/postgres/engine.ts";
 import { isDuplicate } from "../database/postgres/errors.ts";
 import type { Send, Sending } from "../database/postgres/session.ts";
-import { traceRows } from "../tracing/store.ts";
-import { shiftOf } from "./place.ts";
-import { holdKeys } from "./postgres-keys.ts";
-import { FIELD, ROW, statements } from "./postgres-statements.ts";
+import { traceRows } from "../tracing/tracing.ts";
 import { type EndingLease, isAlike } from "./rows.ts";
+import { shiftOf } from "./place.ts";
+import { FIELD, holdKeys, ROW, statements } from "./postgres-statements.ts";
 import { settleTaken, settledAsClaimed } from "./settle.ts";
 import {
   claimBoth,
@@ -31,7 +30,7 @@ import {
   type NewJob,
   type Settled,
 } from "./store.ts";
-import { tagRows } from "./tags.ts";
+import { tagRows } from "./list.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;

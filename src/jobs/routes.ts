@@ -2,18 +2,18 @@
 import { z } from "zod";
 import { JobNotFoundError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
-import { type Redaction, restoredInput } from "../core/redaction.ts";
+import { type Redaction, restoredInput } from "../config/redaction.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
-import { traceOf } from "../tracing/trace.ts";
+import * as s from "../http/route.ts";
+import { traceOf } from "../tracing/tracing.ts";
 import { AFTER_MAX } from "./after.ts";
 import { conflicts, type EnqueueCall, type EnqueueOptions, PRIORITY_MAX } from "./enqueue.ts";
 import type { Jobs, JobView } from "./jobs.ts";
 import { ENQUEUE_BATCH_MAX } from "./sql-jobs.ts";
 import { dependencyPolicies, type Enqueued } from "./store.ts";
-import { TAGS_MAX } from "./tags.ts";
+import { TAGS_MAX } from "./list.ts";
 
 const TAG = "jobs";
 

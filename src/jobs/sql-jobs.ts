@@ -13,14 +13,14 @@
  * - Everything is plural: a batch is one transaction. Every batch has a limit.
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
-import type { OperatorEntry } from "../audit/operator.ts";
+import type { OperatorEntry } from "../audit/entry.ts";
 import { actOrLookUp } from "../audit/store.ts";
 import { JobNotFoundError, StoreBusyError, StoreRefusedError } from "../core/errors.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import type { Engine, Hint } from "../database/engine.ts";
 import * as cancelling from "./cancel.ts";
-import { clearNeighbours } from "./culprits.ts";
+import { clearNeighbours, lookUpOutage } from "./outages.ts";
 import {
   enqueueWithPolicy,
   JobsInTransaction,
@@ -28,10 +28,9 @@ import {
   prepareEnqueue,
 } from "./enqueue-policy.ts";
 import type { ClaimRules, JobHooks, MoveContext } from "./hooks.ts";
-import { type Revision, revisions } from "./inputs.ts";
+import { delayOf, inMsOf, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
 import * as maintenance from "./maintenance.ts";
-import { lookUpOutage } from "./outages.ts";
 import {
   extendAgain,
   lookUpCompleted,
@@ -43,7 +42,6 @@ import {
   pendingAgain,
   settledBefore,
 } from "./recovery.ts";
-import { delayOf, inMsOf } from "./rows.ts";
 import {
   concernsOthers,
   settleTogether,

@@ -8,7 +8,6 @@ import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
 import type { SqliteEngine } from "../database/sqlite/engine.ts";
-import { shiftOf } from "./place.ts";
 import {
   type Destination,
   dueTime,
@@ -18,6 +17,7 @@ import {
   nextRow,
   startByTime,
 } from "./rows.ts";
+import { shiftOf } from "./place.ts";
 import { settled as describe } from "./settle.ts";
 import { statements } from "./sqlite-statements.ts";
 import {

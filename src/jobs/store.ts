@@ -2,7 +2,7 @@
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import type { Transaction } from "../database/engine.ts";
 import type { Sql } from "../database/sql.ts";
-import type { TraceContext } from "../tracing/trace.ts";
+import type { TraceContext } from "../tracing/tracing.ts";
 
 export interface NewJob {
   readonly id: string;

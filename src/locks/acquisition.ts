@@ -2,9 +2,13 @@
 import { OutcomeUnknownError, StoreBusyError, StoreUnavailableError } from "../core/errors.ts";
 import { type Runtime, sleep } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
-import type { LockAnswer, LockBackend, LockRequest } from "./backend.ts";
-import { LockNotAcquiredError } from "./errors.ts";
-import { TRUSTED } from "./lock.ts";
+import {
+  type LockAnswer,
+  type LockBackend,
+  LockNotAcquiredError,
+  type LockRequest,
+  TRUSTED,
+} from "./lock.ts";
 
 /** The process for which the lock is reserved asks often: it is the only one. */
 const NEXT_POLL = { firstMs: 2, mostMs: 10, growth: 1.3 };

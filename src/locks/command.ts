@@ -8,11 +8,14 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { count, counted, span } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
-import type { LockRecord } from "./backend.ts";
+import { type Cell, count, counted, span, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
+import type { LockRecord } from "./lock.ts";
 import type { Locks } from "./locks.ts";
 import type { LockTimes } from "./stats.ts";
 

@@ -1,8 +1,8 @@
 /** Published as `holdfast/locks`: the types of `holdfast.locks`, and its errors. */
 
-export type { LockHold, LockRecord } from "./backend.ts";
-export { LockLostError, LockNotAcquiredError } from "./errors.ts";
+export type { LockHold, LockRecord } from "./lock.ts";
+export { LockLostError, LockNotAcquiredError } from "./lock.ts";
 export type { Lock } from "./lock.ts";
-export type { LockMode } from "./options.ts";
+export type { LockMode } from "./lock.ts";
 export type { LockOptions, Locks, WithLockOptions } from "./locks.ts";
 export type { LockStatistics, LockStatsOptions, LockTimes } from "./stats.ts";

@@ -1,11 +1,160 @@
 /** An acquired lock, and how long it can be trusted. */
+import { DAY, oneOf, SECOND, setting, settled, span } from "../config/kind.ts";
 import { type Duration, toMs } from "../core/duration.ts";
+import { HoldfastError } from "../core/errors.ts";
+import { checkLabel } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { answerWithin, unlessAborted } from "../core/wait.ts";
-import type { LockBackend, LockHold } from "./backend.ts";
-import { LockLostError } from "./errors.ts";
-import { TTL_RANGE } from "./options.ts";
+
+// A backend stores locks.
+//
+// Every backend promises: of two holders that ask for a key, one gets it. Tokens of a key only grow. No holder gets a lock
+// that has not expired, or that is reserved for another process at this moment. Time is the backend's own. All methods are
+// idempotent, so a call whose answer was lost may be repeated. A backend that is unreachable throws StoreUnavailableError,
+// StoreBusyError or OutcomeUnknownError.
+
+export interface LockBackend {
+  readonly kind: "sql" | "redis";
+
+  /**
+   * Takes the lock if it is free. If not, it is reserved for this process for a moment after it becomes free, unless it is
+   * reserved for another: a process that releases a lock and asks again at once must not starve the others. `again`: this
+   * is a repeated request.
+   */
+  take(request: LockRequest, again: boolean): Promise<LockAnswer>;
+
+  /** Moves its end to now + `ttlMs`, never backwards. False: the lock is no longer ours. */
+  extend(hold: LockHold, ttlMs: number): Promise<boolean>;
+
+  /** False: the lock was no longer ours. */
+  release(hold: LockHold): Promise<boolean>;
+
+  /** Releases a lock that its holder may have got without an answer. */
+  abandon(key: string, holder: string): Promise<void>;
+
+  /** Null: it is free. */
+  find(key: string): Promise<LockRecord | null>;
+  /** Oldest first. */
+  list(filter: LockFilter): Promise<LockRecord[]>;
+
+  /** Calls `wake` when the lock is released. A hint: it may be missed. Returns a function that stops it. */
+  onRelease?(key: string, wake: () => void): () => void;
+
+  close(): Promise<void>;
+}
+
+/** How long a lock stays reserved after the last request of that process, which asks much more often. */
+export const NEXT_MS = 100;
+
+// A lock is a name that one process at a time has, until an instant, with a number that only grows.
+//
+// The number is the fencing token. A process that writes under a lock passes it on, and the receiver refuses a smaller
+// token than it has seen. Without that, a lock saves work and promises nothing: a process may be suspended for longer than
+// its lock lasts.
+
+export const LOCK_KEY_LENGTH_MAX = 255;
+
+export const TRACE_LENGTH_MAX = 255;
+
+export interface LockRequest {
+  readonly key: string;
+  /** Unique for every acquisition, so that a repeated request is recognised. */
+  readonly holder: string;
+  /** For people: the process, and its purpose. */
+  readonly owner: string;
+  readonly trace: string | null;
+  readonly ttlMs: number;
+  /** Unique for each process: a process asks for one acquisition at a time. */
+  readonly contender: string;
+}
+
+export type LockAnswer =
+  | { readonly taken: true; readonly token: number }
+  | {
+      readonly taken: false;
+      /** Null: unknown. */
+      readonly owner: string | null;
+      /** Whether it is reserved for us when it becomes free. */
+      readonly isNext: boolean;
+    };
+
+/** Proves that a lock is ours. */
+export interface LockHold {
+  readonly key: string;
+  readonly token: number;
+}
+
+/** A held lock. */
+export interface LockRecord extends LockHold {
+  readonly owner: string;
+  readonly trace: string | null;
+  readonly acquiredAt: number;
+  readonly expiresAt: number;
+  /** How long that is from now, by the backend's clock. */
+  readonly expiresInMs: number;
+}
+
+export interface LockFilter {
+  /** Only keys that begin with `<type>:`, or are the type itself. */
+  readonly type?: string;
+  readonly limit: number;
+}
+
+/** Returns the key of a lock, or throws InvalidArgumentError that names the field. */
+export function checkLockKey(field: string, key: string): string {
+  return checkLabel(field, key, LOCK_KEY_LENGTH_MAX);
+}
+
+/** `order` of `order:42`. */
+export function lockType(key: string): string {
+  const end = key.indexOf(":");
+  return end <= 0 ? key : key.slice(0, end);
+}
+
+// Errors of locks.
+
+/** Another process held the lock for as long as the caller was willing to wait, or the backend did not answer. */
+export class LockNotAcquiredError extends HoldfastError {
+  readonly key: string;
+  readonly waitedMs: number;
+  /** The last known owner; null: unknown. */
+  readonly owner: string | null;
+
+  constructor(facts: { key: string; waitedMs: number; owner: string | null }, cause?: unknown) {
+    const { key, owner } = facts;
+    const waitedMs = Math.round(facts.waitedMs);
+    const whose = owner === null ? "other processes are waiting for it too" : `${owner} holds it`;
+    super(
+      "LOCK_NOT_ACQUIRED",
+      cause instanceof Error
+        ? `The lock '${key}' could not be acquired within ${waitedMs} ms: ${cause.message}`
+        : `The lock '${key}' did not become free within ${waitedMs} ms: ${whose}. ` +
+            `Try again later, wait longer (wait), or hold it for a shorter time. See: holdfast locks`,
+      cause,
+    );
+    this.key = key;
+    this.waitedMs = waitedMs;
+    this.owner = owner;
+  }
+}
+
+/** The reason of a lock's signal: another process may have the lock by now. */
+export class LockLostError extends HoldfastError {
+  readonly key: string;
+  readonly token: number;
+
+  constructor(facts: { key: string; token: number; problem: string }, cause?: unknown) {
+    super(
+      "LOCK_LOST",
+      `The lock '${facts.key}' (token ${facts.token}) is lost: ${facts.problem} ` +
+        `Stop the work that it protects: another process may hold it now.`,
+      cause,
+    );
+    this.key = facts.key;
+    this.token = facts.token;
+  }
+}
 
 /** The share of a lock's time that is trusted: clocks drift a little, and work under way must end. */
 export const TRUSTED = 0.9;
@@ -136,3 +285,44 @@ export class Lock implements AsyncDisposable {
     this.#parts.onGone(this.#parts.runtime.monotonic() - this.#acquiredAt);
   }
 }
+
+// Settings of locks.
+
+/** Where locks are stored: in rows of the database, or in Redis. With "off", workflows run without locks. */
+export const lockModes = ["off", "sql", "redis"] as const;
+
+export type LockMode = (typeof lockModes)[number];
+
+/** Limits of a lock's time to live. */
+export const TTL_RANGE = { min: 100, max: DAY } as const;
+
+export const lockSettings = {
+  locks: setting<LockMode>({
+    group: "Database",
+    env: ["HOLDFAST_LOCKS"],
+    flag: null,
+    file: "locks",
+    kind: oneOf(lockModes),
+    initial: null,
+    about:
+      "Where locks are stored; off: workflows run without locks (default: redis if configured, otherwise sql).",
+  }),
+  lockTtl: settled({
+    group: "Database",
+    env: ["HOLDFAST_LOCK_TTL"],
+    flag: null,
+    file: "lockTtl",
+    kind: span({ least: TTL_RANGE.min, most: TTL_RANGE.max }),
+    initial: 15 * SECOND,
+    about: "How long a lock lasts unless it is extended.",
+  }),
+  lockWait: settled({
+    group: "Database",
+    env: ["HOLDFAST_LOCK_WAIT"],
+    flag: null,
+    file: "lockWait",
+    kind: span({}),
+    initial: 10 * SECOND,
+    about: "How long to wait for a lock.",
+  }),
+};

@@ -5,8 +5,7 @@
  * suspended for longer than its lock lasts. For correctness, use a constraint of the database, or compare the token.
  */
 import { hostname } from "node:os";
-import { subjects } from "../audit/entry.ts";
-import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { anyOperator, AUDITED_OPTIONS, type OperatorOptions, subjects } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -18,15 +17,19 @@ import { answerWithin } from "../core/wait.ts";
 import { Acquisition, LockLine } from "./acquisition.ts";
 import {
   checkLockKey,
+  Lock,
   type LockBackend,
   type LockHold,
+  LockLostError,
+  type LockMode,
+  lockModes,
+  LockNotAcquiredError,
   type LockRecord,
   type LockRequest,
+  lockSettings,
   TRACE_LENGTH_MAX,
-} from "./backend.ts";
-import { LockLostError, LockNotAcquiredError } from "./errors.ts";
-import { Lock } from "./lock.ts";
-import { type LockMode, lockModes, lockSettings, TTL_RANGE } from "./options.ts";
+  TTL_RANGE,
+} from "./lock.ts";
 import { type LockStatistics, LockStats, type LockStatsOptions, type LockTotals } from "./stats.ts";
 import { type LocksStore, SqlLock } from "./store.ts";
 

@@ -16,7 +16,7 @@ import {
   type LockRecord,
   type LockRequest,
   NEXT_MS,
-} from "./backend.ts";
+} from "./lock.ts";
 
 /** How long to wait for an answer, or for a connection. */
 const ANSWER_MS_MAX = 1_000;

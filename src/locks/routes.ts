@@ -2,10 +2,9 @@
 import { z } from "zod";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { Locks } from "./locks.ts";
-import { HEAT_RANGES, type HeatRange, type LockHeat } from "./spans.ts";
-import type { LockStatsOptions } from "./stats.ts";
+import { HEAT_RANGES, type HeatRange, type LockHeat, type LockStatsOptions } from "./stats.ts";
 
 const lockSchema = z
   .object({

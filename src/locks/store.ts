@@ -7,6 +7,8 @@
  *
  * A token is one more than the last, and not below the database's clock, so tokens keep growing when the row was deleted.
  */
+import { subjects } from "../audit/entry.ts";
+import { asking, type Check } from "../database/check.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
@@ -18,9 +20,14 @@ import {
   type LockRecord,
   type LockRequest,
   NEXT_MS,
-} from "./backend.ts";
-import { type HeatRange, lockHeat, type LockHeat } from "./spans.ts";
-import type { LockStatFilter, LockStatRow } from "./stats.ts";
+} from "./lock.ts";
+import {
+  type HeatRange,
+  lockHeat,
+  type LockHeat,
+  type LockStatFilter,
+  type LockStatRow,
+} from "./stats.ts";
 
 interface LockStanding {
   readonly owner: string;
@@ -323,3 +330,31 @@ function notTaken(found: LockStanding | null, isNext: boolean): LockAnswer {
   const owner = found !== null && found.endsInMs > 0 ? found.owner : null;
   return { taken: false, owner, isNext };
 }
+
+/** Any caller can take an expired lock; after an hour its row is deleted. */
+const LEFT_MS = 10 * 60_000;
+
+export const lockChecks: readonly Check[] = [
+  {
+    name: "lock-left-behind",
+    severity: "info",
+    problem: "Locks expired without being released: the owner died or was too slow.",
+    remedy:
+      "No process is blocked. Check whether the owners are alive, and whether the ttl of their locks is long enough.",
+    cost: "quick",
+    find: asking<{ key: string; owner: string; at: number }>(
+      (engine, { limit }) => sql`
+        select name as "key", owner, expires_at as at
+          from holdfast.lock
+         where holder is not null
+           and expires_at < ${engine.now()} - ${LEFT_MS}
+         order by expires_at
+         limit ${limit}`,
+      ({ key, owner, at }) => ({
+        subject: subjects.lock(key),
+        detail: `was not released by ${owner}`,
+        sinceAt: at,
+      }),
+    ),
+  },
+];

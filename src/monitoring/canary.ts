@@ -17,7 +17,6 @@ import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { AttemptRecord, JobRecord, NewJob } from "../jobs/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import { isRunnable, type Workers } from "../registry/workers.ts";
-import type { CanaryReport } from "./observation.ts";
 
 /** Queues that get canaries, by name; others are not watched. */
 const QUEUES_MAX = 32;
@@ -28,6 +27,16 @@ const WORKERS_MAX = 1_000;
 const KEY_SHARE = 0.85;
 
 const KNOWN = new Set(["interval"]);
+
+/** The result of a queue's last canary job. */
+export interface CanaryReport {
+  readonly queue: string;
+  readonly sentAt: number;
+  /** From enqueue to the start of its attempt; null: it has not started. */
+  readonly pickupMs: number | null;
+  /** From enqueue to its end; null: it has not ended. */
+  readonly doneMs: number | null;
+}
 
 export interface CanaryOptions {
   /** How often every queue gets one. Default 60 s. */

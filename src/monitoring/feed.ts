@@ -15,7 +15,7 @@ import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { EndedRecord, NewcomerRecord } from "../jobs/store.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
-import type { Observation } from "./observation.ts";
+import type { Observation } from "./monitor.ts";
 
 /** The parts of the store that are used here. */
 interface Stores {

@@ -5,13 +5,13 @@
  * only for what a restart fixes: a worker whose loops or lease renewer are stuck while the database answers. A process with a
  * blocked event loop does not answer at all.
  */
-import { Cached } from "../core/cached.ts";
+import { Cached } from "../core/wait.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { SchemaTooNewError, SchemaTooOldError, StoreGoneError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Database } from "../database/database.ts";
-import { ownTrace } from "../registry/process-identity.ts";
+import { ownTrace } from "../registry/heartbeat.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Worker } from "../worker/worker.ts";

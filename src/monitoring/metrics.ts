@@ -4,14 +4,14 @@
  * A scrape reads memory. Database queries run rarely and are cached, however many clients scrape. Without the database,
  * `holdfast_up` is 0 and all other metrics are still served.
  */
-import { Cached } from "../core/cached.ts";
+import { Cached } from "../core/wait.ts";
 import { refusals } from "../core/errors.ts";
 import { Buckets, type Histogram } from "../core/histogram.ts";
 import { statuses } from "../core/job.ts";
 import { fineGauge, type FineGauge, type Runtime } from "../core/runtime.ts";
 import { libraryVersion } from "../core/version.ts";
 import type { Database } from "../database/database.ts";
-import type { Condition } from "../database/pool-stats.ts";
+import type { Condition } from "../database/engine.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import type { Locks } from "../locks/locks.ts";
 import type { Drifts, WorkerMetrics, Workers } from "../registry/workers.ts";
@@ -20,8 +20,14 @@ import type { Counts } from "../stats/counts.ts";
 import { type AttemptOutcome, attemptOutcomes, type Meter } from "../worker/events.ts";
 import type { Counters } from "../worker/reporter.ts";
 import type { Worker } from "../worker/worker.ts";
-import type { MetricName } from "./metric-list.ts";
-import { cappedLabel, cappedSum, type Counted, MetricText, OTHER } from "./metric-text.ts";
+import {
+  cappedLabel,
+  cappedSum,
+  type Counted,
+  type MetricName,
+  MetricText,
+  OTHER,
+} from "./metric-list.ts";
 
 /** Worker rows and the last job counts are read at most this often … */
 const FLEET_KEPT_MS = 10_000;

@@ -5,17 +5,18 @@
  */
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
-import type { Finding } from "../core/finding.ts";
+import type { Finding } from "../database/check.ts";
 import { Loop } from "../core/loop.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Locks } from "../locks/locks.ts";
-import type { LockStatistics } from "../locks/stats.ts";
+import type { LockStatistics, LockTimes } from "../locks/stats.ts";
 import type { Counts } from "../stats/counts.ts";
-import type { MinuteStats } from "../stats/totals.ts";
-import { MINUTES_KEEP_MS } from "../stats/stats.ts";
-import type { StatsStore } from "../stats/store.ts";
-import { Canaries, type CanaryHost, type CanaryOptions } from "./canary.ts";
-import { LOCKS_OBSERVED_MS, type Observation } from "./observation.ts";
+import type { MinuteStats } from "../stats/spans.ts";
+import { MINUTES_KEEP_MS, type StatsStore } from "../stats/store.ts";
+import { Canaries, type CanaryHost, type CanaryOptions, type CanaryReport } from "./canary.ts";
+
+/** How far back lock statistics are read. */
+export const LOCKS_OBSERVED_MS = 5 * 60_000;
 
 /** The delay after the first observation, which sees a service that is still starting. */
 const SOON_MS = 5_000;
@@ -36,6 +37,23 @@ const OBSERVED_MS = 15 * 60_000;
 const OBSERVED_ROWS_MAX = 20_000;
 
 const KNOWN = new Set(["interval", "examine", "onObservation", "canary", "rest"]);
+
+/** One observation; alerts are decided by it. */
+export interface Observation {
+  /** By the clock of this process. */
+  readonly at: number;
+  /** Null: jobs have not been counted yet. */
+  readonly counts: Counts | null;
+  /** The last 15 minutes, oldest first. */
+  readonly minutes: readonly MinuteStats[];
+  /** The findings of the cheap checks. */
+  readonly findings: readonly Finding[];
+  /** False: the checks could not run this time, so an empty list means nothing. Default true. */
+  readonly examined?: boolean;
+  /** Lock statistics of the last five minutes, by type. Null or omitted: they could not be read. */
+  readonly locks?: readonly LockTimes[] | null;
+  readonly canaries: readonly CanaryReport[];
+}
 
 export interface MonitorOptions {
   /** The time between observations. Default 30 s. */

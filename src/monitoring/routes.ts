@@ -1,12 +1,12 @@
 /** Routes of probes and scrapers, which need no token. */
 import { z } from "zod";
-import { severities } from "../core/finding.ts";
+import { severities } from "../database/check.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { notFound } from "../http/problem.ts";
 import { type Answer, route, type Route } from "../http/route.ts";
 import type { EventSource, ServerEvent } from "../http/sse.ts";
 import type { Feed } from "./feed.ts";
-import type { Observation } from "./observation.ts";
+import type { Observation } from "./monitor.ts";
 
 const TAG = "probes";
 

@@ -4,10 +4,13 @@ import { systemRuntime } from "../core/runtime.ts";
 import type { QueueStats } from "../jobs/store.ts";
 import { actorName, reasonOption, type ReasonOptions } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { count, counted, relative, span } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { count, counted, relative, span, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import type { LimitOptions, Limits, Queue, QueueOptions, Queues } from "./queues.ts";
 
 interface Parts {

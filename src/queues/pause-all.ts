@@ -4,15 +4,14 @@
  * Every queue has its own line in the audit log, with the same reason, after one line for all of them. A queue that was
  * paused before keeps its pause, and who paused it and why; so it stays paused when the others are resumed.
  */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteActions } from "../audit/store.ts";
 import { makeIds } from "../core/id.ts";
 import { isReserved } from "../core/name.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import { govern } from "./govern.ts";
+import { govern } from "../limits/gates.ts";
 
 /** Queues of one call. */
 const QUEUES_MAX = 10_000;

@@ -4,14 +4,13 @@ import {
   AUDITED_OPTIONS,
   OPERATOR_OPTIONS,
   type OperatorOptions,
-} from "../audit/operator.ts";
+} from "../audit/entry.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { QueueExplanation } from "../core/explanation.ts";
 import { bareName, checkKey, checkName, checkQueue, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
-import { defaultBurst, type Rate } from "../limits/rate.ts";
-import type { Rule } from "../limits/rules.ts";
+import { defaultBurst, type Rate, type Rule } from "../limits/rules.ts";
 import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
 export interface RateOptions {

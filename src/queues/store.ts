@@ -1,13 +1,12 @@
 /** The settings of queues: pauses, limits and ageing. */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
 import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
-import { countLeasesOf, govern } from "./govern.ts";
+import { countLeasesOf, govern } from "../limits/gates.ts";
 import { pauseAll, resumeAll } from "./pause-all.ts";
 
 /** A rule to set, or to remove if it limits nothing and has no weight. */

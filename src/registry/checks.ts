@@ -1,9 +1,8 @@
 /** Workers: whether they are alive, whether there are too many, and which builds they run. */
 import { subjects } from "../audit/entry.ts";
 import { formatMs } from "../core/duration.ts";
-import type { Offender } from "../core/finding.ts";
+import { asking, type Check, type Look, type Offender } from "../database/check.ts";
 import { byBuild, isKnownVersion, isSameBuild } from "../core/version.ts";
-import { asking, type Check, type Look } from "../database/check.ts";
 import { type Engine, readNow } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import { unclaimable } from "./unclaimable.ts";

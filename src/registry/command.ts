@@ -1,7 +1,9 @@
 /** `holdfast workers`: lists and controls workers. */
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
+import { systemRuntime } from "../core/runtime.ts";
 import type { Jobs } from "../jobs/jobs.ts";
+import type { Leases } from "../jobs/leases.ts";
 import type { Unclaimable } from "../jobs/store.ts";
 import {
   actorName,
@@ -11,11 +13,14 @@ import {
   wholeNumber,
 } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { counted, span } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
-import { slotsText, WorkerTypeNotFoundError } from "./errors.ts";
+import { type Cell, counted, printable, relative, span, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
+import { isGone } from "./heartbeat.ts";
 import type { WorkersStore } from "./store.ts";
 import { portrait, portraitOfUnregistered, workerTable } from "./table.ts";
 import {
@@ -24,6 +29,7 @@ import {
   type UnregisteredWorker,
   type WorkerType,
 } from "./worker-record.ts";
+import { slotsText, WorkerTypeNotFoundError } from "./worker-types.ts";
 import type { Drifts, Workers, WorkerTarget } from "./workers.ts";
 
 interface App {
@@ -319,4 +325,89 @@ async function changeLimit(
 function sentenceOf({ type, from, to }: ChangedLimit): string {
   if (from === to) return `The limit of '${type}' is already ${slotsText(to)}.`;
   return `The limit of '${type}' is now ${slotsText(to)}; it was ${slotsText(from)}.`;
+}
+
+// `holdfast leases`: which worker leases which job, until when, and its last heartbeat.
+
+type LeasesKit = CommandKit<{
+  readonly jobs: Jobs;
+  readonly leases: Leases;
+  readonly workers: Workers;
+}>;
+
+interface Options extends DatabaseOptions {
+  readonly expired?: true;
+  readonly worker?: string;
+  readonly limit: number;
+}
+
+/** Fits a screen. */
+const LEASES_DEFAULT = 20;
+
+const WORKERS_SEEN_MAX = 1_000;
+
+export function leasesCommand(kit: LeasesKit): Command {
+  return new Command("leases")
+    .description("list leased jobs with their workers and heartbeats")
+    .addOption(urlOption())
+    .option("--expired", "only leases that have expired and whose jobs are not yet reclaimed")
+    .option("--worker <id>", "only leases of this worker")
+    .option("--limit <n>", "maximum number of leases", wholeNumber, LEASES_DEFAULT)
+    .action((options: Options) => listLeases(kit, options));
+}
+
+async function listLeases({ terminal, open }: LeasesKit, options: Options): Promise<void> {
+  await using holdfast = await open(options.url);
+  const { worker, limit } = options;
+  const filter = { limit, ...(worker === undefined ? {} : { worker }) };
+  const found = await (options.expired === true
+    ? holdfast.leases.expired(filter)
+    : holdfast.leases.active(filter));
+  if (terminal.json) {
+    terminal.printJson({ leases: found });
+    return;
+  }
+  if (found.length === 0) {
+    terminal.print(options.expired === true ? "No expired leases." : "No active leases.");
+    return;
+  }
+  const short = await holdfast.jobs.shortIds(found.map(({ id }) => id));
+  const footer = terminal.colors.dim(counted(found.length, "lease"));
+  const workers = await holdfast.workers.list({ limit: WORKERS_SEEN_MAX });
+  const gone = new Set(workers.filter(isGone).map((each) => each.id));
+  terminal.print(...leaseTable(found, { short, gone }, terminal), "", footer);
+}
+
+function leaseTable(
+  found: Awaited<ReturnType<Leases["active"]>>,
+  { short, gone }: { short: ReadonlyMap<string, string>; gone: ReadonlySet<string> },
+  { columns, colors }: Terminal,
+): string[] {
+  const now = systemRuntime.now();
+  const ends = (lockedUntil: number): string | Cell =>
+    lockedUntil > now
+      ? `in ${span(lockedUntil - now)}`
+      : { text: relative(lockedUntil, now), paint: colors.red };
+  return table({
+    columns: [
+      { title: "JOB" },
+      { title: "TASK", flexible: true },
+      { title: "WORKER", flexible: true },
+      { title: "ATTEMPT", align: "right" },
+      { title: "CLAIMED", align: "right" },
+      { title: "HEARTBEAT", align: "right" },
+      { title: "EXPIRES", align: "right" },
+    ],
+    rows: found.map((lease) => [
+      short.get(lease.id) ?? lease.id,
+      lease.task,
+      gone.has(lease.worker) ? `${lease.worker} (gone)` : lease.worker,
+      String(lease.attempt),
+      relative(lease.claimedAt, now),
+      relative(lease.heartbeatAt, now),
+      ends(lease.lockedUntil),
+    ]),
+    width: columns,
+    paintTitle: colors.bold,
+  });
 }

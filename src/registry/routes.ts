@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { desiredStates, SLOTS_MAX, type WorkerRecord, workerStates } from "./worker-record.ts";
 import type { Workers, WorkersFilter } from "./workers.ts";
 

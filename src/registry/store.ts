@@ -20,7 +20,7 @@ import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
 import { beat, noteBlocked, vitalsColumns } from "./heartbeat.ts";
 import { outsideQueues, unclaimable } from "./unclaimable.ts";
-import * as unregistered from "./unregistered.ts";
+import * as unregistered from "./unclaimable.ts";
 import {
   activeStates,
   type ChangedLimit,

@@ -1,10 +1,9 @@
 /** Shows workers: as a table, and in detail. */
-import { shortIds } from "../core/id-prefix.ts";
+import { shortIds } from "../core/id.ts";
 import { isKnownVersion } from "../core/version.ts";
-import { counted, moment, relative, span } from "../terminal/format.ts";
-import { type Cell, printable, table } from "../terminal/table.ts";
+import { type Cell, counted, moment, printable, relative, span, table } from "../terminal/table.ts";
 import type { Colors, Terminal } from "../terminal/terminal.ts";
-import { isGone } from "./process-identity.ts";
+import { isGone } from "./heartbeat.ts";
 import type { UnregisteredWorker, WorkerRecord, WorkerState } from "./worker-record.ts";
 import { driftOf } from "./workers.ts";
 

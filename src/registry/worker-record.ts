@@ -1,5 +1,5 @@
 /** Workers as the store reads and writes them. */
-import type { OperatorEntry } from "../audit/operator.ts";
+import type { OperatorEntry } from "../audit/entry.ts";
 
 /** Identifies a process on its host, even after its end. Null: the host does not provide it. */
 export interface ProcessTrace {

@@ -1,5 +1,5 @@
 /** Lists workers and sets their desired states. */
-import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";

@@ -10,7 +10,7 @@ import {
   type WatchOptions,
 } from "../core/report.ts";
 import { type Answer, route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { EventSource } from "../http/sse.ts";
 
 const PAGE = 50;

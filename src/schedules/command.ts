@@ -9,12 +9,28 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { counted, dataJson, moment, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
-import { ScheduleNotFoundError } from "./errors.ts";
-import { type MissedOption, type Overlap, overlaps, type ScheduleChanges } from "./schedule.ts";
+import {
+  type Cell,
+  counted,
+  dataJson,
+  moment,
+  printable,
+  relative,
+  table,
+} from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
+import {
+  type MissedOption,
+  type Overlap,
+  overlaps,
+  type ScheduleChanges,
+  ScheduleNotFoundError,
+} from "./schedule.ts";
 import type { ScheduleDetails, Schedules, ScheduleView } from "./schedules.ts";
 import { checkTiming, nextTicks, timingOf } from "./timing.ts";
 import { inWords } from "./words.ts";

@@ -5,7 +5,7 @@ export {
   ScheduleDeclaredError,
   ScheduleExistsError,
   ScheduleNotFoundError,
-} from "./errors.ts";
+} from "./schedule.ts";
 export {
   defineSchedule,
   type MissedOption,

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
 import { CRON_LENGTH_MAX } from "./cron.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "./schedule.ts";
 import type { PreviewOptions, RunsFilter, Schedules } from "./schedules.ts";
 import type { SchedulesStore } from "./store.ts";
-import { MISSED_LIMIT_MAX } from "./ticks.ts";
+import { MISSED_LIMIT_MAX } from "./timing.ts";
 
 const TAG = "schedules";
 const READ = { method: "GET", tag: TAG, access: "viewer" } as const;

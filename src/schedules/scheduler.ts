@@ -4,7 +4,7 @@
 import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { isOutage } from "./errors.ts";
+import { isOutage } from "./schedule.ts";
 import type { Fired } from "./runs.ts";
 import type { SchedulesStore } from "./store.ts";
 

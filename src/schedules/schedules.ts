@@ -1,21 +1,20 @@
 /** What an application does with schedules: `holdfast.schedules`. */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
-import { sha256 } from "../audit/entry.ts";
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions, sha256 } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";
 import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
-import { ScheduleNotFoundError } from "./errors.ts";
 import {
   CHANGES,
-  type Definition,
   defineSchedule,
+  type Definition,
   type MissedOption,
   type Overlap,
   type RunRecord,
   type Schedule,
   type ScheduleChanges,
   type ScheduledJobOptions,
+  ScheduleNotFoundError,
   type ScheduleOptions,
   type ScheduleRecord,
 } from "./schedule.ts";

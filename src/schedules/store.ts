@@ -5,8 +5,7 @@
  * the tick and enqueues the job in one transaction; the key of the run refuses a second one even if `next_at` was set back.
  * Time is the database's.
  */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, findAction, noteAction } from "../audit/store.ts";
 import { makeIds } from "../core/id.ts";
 import type { Database } from "../database/database.ts";
@@ -14,36 +13,38 @@ import { type Engine, type Hint, readNow, type Transaction } from "../database/e
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import {
+  changesOf,
+  type Definition,
+  firstTick,
   isOutage,
+  type RunRecord,
   ScheduleChangedError,
+  type ScheduleChanges,
   ScheduleDeclaredError,
   ScheduleExistsError,
   ScheduleNotFoundError,
-} from "./errors.ts";
+  type ScheduleRecord,
+} from "./schedule.ts";
 import {
   deleteSchedule,
   detailOf,
   findSchedule,
+  type Fired,
+  fireIn,
   insertAgain,
   insertSchedule,
   lockSchedule,
+  pruneRuns,
   type RecentFilter,
   recentRuns,
-  RUNS,
+  releaseIn,
+  requestRunIn,
   runOf,
   type RunRow,
+  RUNS,
   SCHEDULES,
   writeDefinition,
-} from "./rows.ts";
-import { type Fired, fireIn, pruneRuns, releaseIn, requestRunIn } from "./runs.ts";
-import {
-  changesOf,
-  type Definition,
-  firstTick,
-  type RunRecord,
-  type ScheduleChanges,
-  type ScheduleRecord,
-} from "./schedule.ts";
+} from "./runs.ts";
 
 /** The text of an error that is kept with a schedule. */
 const ERROR_LENGTH_MAX = 1_000;

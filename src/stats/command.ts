@@ -7,12 +7,15 @@
 import { Command } from "commander";
 import { type Status, statuses } from "../core/job.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { count, span, statusPaint } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { type Cell, count, span, statusPaint, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import type { QueueDepth } from "./counts.ts";
-import type { Stats } from "./stats.ts";
+import type { Stats } from "./store.ts";
 
 /** Shown even if there are none; other statuses only if there are some. */
 const ALWAYS = new Set<Status>(["pending", "processing", "done", "failed"]);

@@ -11,8 +11,7 @@ import { isReserved, OTHER_QUEUES } from "../core/name.ts";
 import { writeOrLookUp } from "../database/database.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { nothing, sql } from "../database/sql.ts";
-import { keepSpans } from "./spans.ts";
-import { type FoldedMinute, mergedTimes, type MinuteStats, together } from "./totals.ts";
+import { type FoldedMinute, keepSpans, mergedTimes, type MinuteStats, together } from "./spans.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -1,15 +1,14 @@
 /** Routes of queues and statistics. */
 import { z } from "zod";
-import { Cached } from "../core/cached.ts";
+import { Cached } from "../core/wait.ts";
 import { type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { notFound } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import type { Unclaimable } from "../jobs/store.ts";
-import type { LatestCounts } from "./latest.ts";
-import { type Range, RANGES, type Series } from "./spans.ts";
-import type { MinuteStats } from "./totals.ts";
+import type { LatestCounts } from "./counts.ts";
+import { type MinuteStats, type Range, RANGES, type Series } from "./spans.ts";
 
 /** The search for unclaimable jobs reads the head of every queue, so its result is cached. */
 const UNCLAIMABLE_FOR_MS = 10_000;

@@ -13,10 +13,13 @@ import {
   wholeNumber,
 } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { counted, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { counted, printable, relative, table } from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 
 type Kit = CommandKit<{ readonly jobs: Jobs }>;
 

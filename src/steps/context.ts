@@ -8,17 +8,11 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
 import { decodeError } from "../core/error-record.ts";
 import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
-import { calledId } from "../core/id.ts";
-import type { Fence, Wait } from "../core/job.ts";
-import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
-import { checkKey, checkName } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
-import type { Runtime } from "../core/runtime.ts";
 import {
   type CallOptions,
   type Effect,
   encodeStep,
+  type EventType,
   type Found,
   JOB_ENDED,
   KEPT,
@@ -30,6 +24,12 @@ import {
   type Task,
   type UserTransaction,
 } from "../core/task.ts";
+import { calledId } from "../core/id.ts";
+import type { Fence, Wait } from "../core/job.ts";
+import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import { checkKey, checkName } from "../core/name.ts";
+import { checkKnown } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
 import {
   checkEvent,
@@ -42,7 +42,7 @@ import {
 } from "../jobs/enqueue.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { FinishedRecord } from "../jobs/store.ts";
-import { inSpan, type OpenSpan } from "../tracing/spans.ts";
+import { inSpan, type OpenSpan } from "../tracing/tracing.ts";
 import { CallFailedError, EventTimeoutError, NotDoneError, SuspendedError } from "./errors.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import type { StepsStore, StepWrite } from "./store.ts";

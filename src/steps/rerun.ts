@@ -5,8 +5,7 @@
  * `rerun_step`. Effects, commits and calls among them happen again, so the caller must name each of them. A repeated effect
  * gets another key: with the old one, the other system would return its first answer and do nothing.
  */
-import { subjects } from "../audit/entry.ts";
-import type { OperatorEntry } from "../audit/operator.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
 import { moves } from "../core/job.ts";
 import type { PlannedStep, RerunPlan, StepName, StepRecord } from "../core/task.ts";
@@ -14,8 +13,7 @@ import { asRow, type Engine, type Hint, readNow, type Transaction } from "../dat
 import { sql } from "../database/sql.ts";
 import { reviveIn, whyNotRevived } from "../jobs/cancel.ts";
 import type { MoveContext } from "../jobs/hooks.ts";
-import { changeInput } from "../jobs/inputs.ts";
-import { hintPending } from "../jobs/rows.ts";
+import { changeInput, hintPending } from "../jobs/rows.ts";
 import { RerunUnconfirmedError, StepNotFoundError } from "./errors.ts";
 
 export interface RerunRequest {

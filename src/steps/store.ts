@@ -6,11 +6,10 @@
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import type { Emitted, NewEvent } from "../core/event.ts";
-import { JobNotFoundError, LeaseLostError, StoreRefusedError } from "../core/errors.ts";
-import type { Fence, Wait } from "../core/job.ts";
 import type {
   EffectInDoubt,
+  Emitted,
+  NewEvent,
   NewStep,
   RerunPlan,
   StepName,
@@ -18,7 +17,13 @@ import type {
   StepState,
   UserTransaction,
 } from "../core/task.ts";
-import { EffectNotFoundError } from "../core/value-errors.ts";
+import {
+  EffectNotFoundError,
+  JobNotFoundError,
+  LeaseLostError,
+  StoreRefusedError,
+} from "../core/errors.ts";
+import type { Fence, Wait } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import { type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";

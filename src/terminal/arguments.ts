@@ -2,7 +2,7 @@
 import { userInfo } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { toMs } from "../core/duration.ts";
-import { AmbiguousIdError, typedPrefix } from "../core/id-prefix.ts";
+import { AmbiguousIdError, typedPrefix } from "../core/id.ts";
 import { BadUsageError } from "./failure.ts";
 
 export function wholeNumber(text: string): number {

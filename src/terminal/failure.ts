@@ -1,8 +1,7 @@
 /** The errors of commands: how they are reported, and their exit codes. */
 import { inspect } from "node:util";
 import { type Command, CommanderError } from "commander";
-import { yesOrNo } from "../config/kind.ts";
-import { ConfigInvalidError, problemText } from "../config/problem.ts";
+import { ConfigInvalidError, problemText, yesOrNo } from "../config/kind.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { endsInLog, escaped, writeEntry } from "./log-line.ts";
 import { printable } from "./table.ts";

@@ -1,8 +1,8 @@
 /** Log lines before the log is open and after it is closed: in production every line of a service is a JSON object. */
 import { writeSync } from "node:fs";
 import { hostname } from "node:os";
-import { redactedFacts, redactedText } from "../config/redact.ts";
-import { visible } from "../core/characters.ts";
+import { redactedFacts, redactedText } from "../config/secrets.ts";
+import { visible } from "../core/text.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Terminal } from "./terminal.ts";
 

@@ -6,11 +6,13 @@
  */
 import { constants } from "node:os";
 import type { WriteStream } from "node:tty";
+import { Option } from "commander";
 import { createColors } from "picocolors";
-import { visible } from "../core/characters.ts";
 import { HoldfastError } from "../core/errors.ts";
-import { ownRedaction } from "../core/redaction.ts";
+import { ownRedaction } from "../config/redaction.ts";
 import { endBySignal, systemRuntime } from "../core/runtime.ts";
+import { visible } from "../core/text.ts";
+import { DEFAULT_URL } from "../database/options.ts";
 
 export type Colors = ReturnType<typeof createColors>;
 
@@ -200,4 +202,33 @@ export function listenForSignals(beforeEnd: (signal: EndSignal) => void = () => 
       for (const signal of SIGNALS) process.off(signal, hear);
     },
   };
+}
+
+// What a command is given: a terminal, and a way to open the database.
+
+/** `App` is the part of Holdfast that the command uses. */
+export interface CommandKit<App> {
+  readonly terminal: Terminal;
+  /** For commands that need an existing database of this version. */
+  readonly open: (url: string) => Promise<App & AsyncDisposable>;
+  /** For commands that enqueue or configure: creates a missing database, migrates an old one, and says so. */
+  readonly openForWork: (
+    url: string,
+    say: (line: string) => void,
+  ) => Promise<App & AsyncDisposable>;
+}
+
+export interface DatabaseOptions {
+  readonly url: string;
+}
+
+/** The option --url; if it is missing, the database comes from the settings. */
+export class UrlOption extends Option {
+  constructor() {
+    super("--url <url>", `the database (default: ${DEFAULT_URL})`);
+  }
+}
+
+export function urlOption(): UrlOption {
+  return new UrlOption();
 }

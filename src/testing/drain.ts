@@ -5,18 +5,19 @@
  * test sees what production would do, always in the same order. With `skipTime` the test's clock jumps to the next job
  * that is scheduled.
  */
-import { type Holdfast, taskClient, type TaskClient } from "../app/holdfast.ts";
+import { type Holdfast, openHoldfast, taskClient, type TaskClient } from "../app/holdfast.ts";
 import type { Store } from "../app/store.ts";
 import type { ErrorRecord } from "../core/error-record.ts";
 import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { type Outcome, type Status, statuses } from "../core/job.ts";
+import type { Logger } from "../core/log.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
 import type { ClaimedJob, JobSummary, ListFilter } from "../jobs/store.ts";
 import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
-import { guardProcess, runTraced } from "../worker/uncaught.ts";
-import { TestClock } from "./clock.ts";
+import { guardProcess, runTraced } from "../worker/failure.ts";
+import { TestClock, testClock } from "./clock.ts";
 
 /** By default, a drain with more attempts than this counts as an endless loop. */
 export const DRAIN_ATTEMPTS_MAX = 10_000;
@@ -266,4 +267,57 @@ async function* pages(
 function countByStatus(jobs: readonly DrainedJob[]): Drained["totals"] {
   const count = (status: Status): number => jobs.filter((job) => job.status === status).length;
   return Object.fromEntries(statuses.map((status) => [status, count(status)])) as Drained["totals"];
+}
+
+// A Holdfast for one test: a database in memory, with a clock that the test moves.
+
+const CLOSE_STEP_MS = 1_000;
+
+/** A constant, so that a test does not depend on the application's version. */
+const NO_VERSION = "build-0";
+
+const TEST_OPTIONS = new Set(["start", "seed", "logger"]);
+
+export interface TestHoldfastOptions {
+  /** The initial time. Default: an instant in January 2027. */
+  readonly start?: Date | number;
+  /** The same seed gives the same run. Default 1. */
+  readonly seed?: number;
+  readonly logger?: Logger;
+}
+
+export interface TestHoldfast extends AsyncDisposable {
+  readonly holdfast: Holdfast;
+  readonly clock: TestClock;
+  /** `drain()` on this Holdfast. */
+  drain(tasks: readonly AnyTask[], options?: DrainOptions): Promise<Drained>;
+}
+
+/** Opens a Holdfast that shares nothing with others; `await using` closes it, with its workers. */
+export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
+  checkKnown(options, TEST_OPTIONS);
+  const { start, logger, ...rest } = options;
+  const clock = testClock(start, rest);
+  const holdfast = await openHoldfast("sqlite::memory:", {
+    runtime: clock,
+    version: NO_VERSION,
+    locks: "sql", // Ignores the environment.
+    ...(logger === undefined ? {} : { logger }),
+  });
+  return {
+    holdfast,
+    clock,
+    drain: (tasks, drainOptions) => drain(holdfast, tasks, drainOptions),
+    [Symbol.asyncDispose]: () => close(holdfast, clock),
+  };
+}
+
+/** A stopping worker waits for its jobs by this clock, so the clock runs until it has stopped. */
+async function close(holdfast: Holdfast, clock: TestClock): Promise<void> {
+  const closed = new AbortController();
+  const closing = holdfast.close().finally(() => closed.abort());
+  const passing = (async () => {
+    while (!closed.signal.aborted) await clock.advance(CLOSE_STEP_MS);
+  })();
+  await Promise.all([closing, passing]);
 }

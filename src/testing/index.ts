@@ -10,4 +10,4 @@ export {
   type DrainedJob,
   type DrainOptions,
 } from "./drain.ts";
-export { openTestHoldfast, type TestHoldfast, type TestHoldfastOptions } from "./test-holdfast.ts";
+export { openTestHoldfast, type TestHoldfast, type TestHoldfastOptions } from "./drain.ts";

@@ -11,10 +11,8 @@ import { checkWhole } from "../core/options.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { wholeNumber } from "../terminal/arguments.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
-import { count } from "../terminal/format.ts";
-import type { CommandKit } from "../terminal/kit.ts";
-import { type Cell, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { type Cell, count, table } from "../terminal/table.ts";
+import type { CommandKit, Terminal } from "../terminal/terminal.ts";
 import type { Preset } from "./plan.ts";
 import type { Progress, Report, VerifyOptions } from "./verify.ts";
 

@@ -1,12 +1,13 @@
 /** The processes of a run: started, killed, frozen, and replaced so that there are always as many. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { programFile } from "../core/files.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import type { Role } from "./plan.ts";
-import { processLogPath } from "./process-log.ts";
-import type { Order, ProcessConfig } from "./process.ts";
+import { programFile } from "../core/version.ts";
+import type { Database } from "./database.ts";
+import type { Fault, FaultKind, Role } from "./plan.ts";
+import { type Order, type ProcessConfig, type ProcessLog, processLogPath } from "./process.ts";
 
 /** What all processes of a run share. */
 interface ProcessesConfig extends Omit<ProcessConfig, "name" | "url" | "processLog" | "place"> {
@@ -243,4 +244,171 @@ function readyOrEnded({ ready, ended }: Member): Promise<unknown> {
 
 function tell({ child }: Member, order: Order): void {
   if (child.connected) child.send(order, () => {});
+}
+
+// Injects the faults of the plan at their times, and logs each.
+
+interface NemesisParts {
+  readonly processes: Processes;
+  readonly database: Database;
+  readonly proxy: Proxy | null;
+  readonly processLog: ProcessLog;
+  /** Kills the server and starts it again; null: we may not. */
+  readonly restart: (() => Promise<void>) | null;
+  /** Fills the queue with limits, and waits until as many of its jobs run as may. */
+  readonly fill: () => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** Right after a fault the next one may have no target. It looks again up to this often, and is late on a busy machine. */
+const LOOKS_MAX = 400;
+
+const LOOK_MS = 50;
+
+export class Nemesis {
+  readonly done: Partial<Record<FaultKind, number>> = {};
+  readonly #parts: NemesisParts;
+  readonly #lasting: Promise<unknown>[] = [];
+
+  constructor(parts: NemesisParts) {
+    this.#parts = parts;
+  }
+
+  /** Resolves after the last fault, when all lasting ones are over. */
+  async carryOut(faults: readonly Fault[]): Promise<void> {
+    const { signal } = this.#parts;
+    const startedAt = systemRuntime.monotonic();
+    for (const fault of faults) {
+      const waitMs = startedAt + fault.atMs - systemRuntime.monotonic();
+      if (waitMs > 0) await sleep(systemRuntime, waitMs, { signal });
+      if (signal.aborted) break;
+      if (await this.#strike(fault)) this.done[fault.kind] = (this.done[fault.kind] ?? 0) + 1;
+    }
+    await Promise.all(this.#lasting);
+  }
+
+  async #strike(fault: Fault): Promise<boolean> {
+    for (let looks = 0; looks < LOOKS_MAX && !this.#parts.signal.aborted; looks += 1) {
+      if (await this.#try(fault)) return true;
+      await sleep(systemRuntime, LOOK_MS);
+    }
+    return false;
+  }
+
+  /** False: the fault has no target now. */
+  async #try({ kind, whom, ms }: Fault): Promise<boolean> {
+    const { processes, database, proxy, processLog, fill, signal } = this.#parts;
+    switch (kind) {
+      case "kill":
+        return processes.kill(whom, (name) => this.#say(kind, name));
+      case "kill-all":
+        await fill();
+        processLog.say({ f: "fault", kind });
+        return processes.killAll((name) => void this.#say("kill", name));
+      case "freeze": {
+        const frozen = processes.freeze(whom, ms, signal);
+        if (frozen !== null) this.#lasting.push(frozen.thawed);
+        return this.#say(kind, frozen?.name ?? null);
+      }
+      case "block":
+        return this.#say(kind, processes.block(whom, ms));
+      case "cut":
+        return (await database.cut(whom).catch(() => false)) && this.#say(kind, "");
+      case "deafen":
+        if (proxy !== null) this.#lasting.push(proxy.deafen(ms));
+        return this.#say(kind, proxy === null ? null : "");
+      case "storm":
+        this.#lasting.push(database.storm(ms));
+        return this.#say(kind, "");
+      case "restart":
+        return this.#restart();
+    }
+  }
+
+  async #restart(): Promise<boolean> {
+    const { restart, processLog } = this.#parts;
+    if (restart === null) return false;
+    processLog.say({ f: "fault", kind: "restart" });
+    await restart();
+    processLog.say({ f: "fault", kind: "back" });
+    return true;
+  }
+
+  #say(kind: FaultKind, worker: string | null): boolean {
+    if (worker === null) return false;
+    this.#parts.processLog.say({ f: "fault", kind, worker });
+    return true;
+  }
+}
+
+// A loopback proxy between some processes and the server, which can lose the server's answers.
+
+const HOST = "127.0.0.1";
+
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket;
+  deaf: boolean;
+}
+
+export class Proxy implements AsyncDisposable {
+  /** The server's URL, by way of the proxy. */
+  readonly url: string;
+  readonly #server: Server;
+  readonly #target: { readonly host: string; readonly port: number };
+  readonly #links = new Set<Link>();
+
+  private constructor(server: Server, url: string) {
+    const parsed = new URL(url);
+    const defaultPort = parsed.protocol.startsWith("postgres") ? 5432 : 3306;
+    const port = parsed.port === "" ? defaultPort : Number(parsed.port);
+    this.#target = { host: parsed.hostname.replaceAll(/[[\]]/g, ""), port };
+    parsed.host = `${HOST}:${(server.address() as AddressInfo).port}`;
+    this.url = parsed.href;
+    this.#server = server;
+    server.on("connection", (client) => this.#take(client));
+  }
+
+  static async before(url: string): Promise<Proxy> {
+    const server = createServer();
+    server.listen(0, HOST);
+    await once(server, "listening");
+    return new Proxy(server, url);
+  }
+
+  /** Drops the server's answers on all current connections, then closes these. The server may have done what they asked. */
+  async deafen(ms: number): Promise<void> {
+    const links = [...this.#links];
+    for (const link of links) link.deaf = true;
+    await sleep(systemRuntime, ms);
+    for (const { client } of links) client.destroy();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const { client, server } of this.#links) {
+      client.destroy();
+      server.destroy();
+    }
+    await closed;
+  }
+
+  #take(client: Socket): void {
+    const link: Link = { client, server: connect(this.#target), deaf: false };
+    const { server } = link;
+    this.#links.add(link);
+    for (const socket of [client, server]) {
+      socket.setNoDelay(true);
+      socket.on("error", () => {}); // "close" follows
+    }
+    client.on("data", (chunk) => server.write(chunk));
+    server.on("data", (chunk) => {
+      if (!link.deaf) client.write(chunk);
+    });
+    // The server still does what it was sent before.
+    client.on("close", () => server.end());
+    server.on("close", () => client.destroy());
+    server.on("close", () => this.#links.delete(link));
+  }
 }

@@ -9,11 +9,16 @@ import { existsSync } from "node:fs";
 import { openHoldfast } from "../app/holdfast.ts";
 import { OutcomeUnknownError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import { ProcessLog, readProcessLog } from "./process-log.ts";
-import { endWithParent, type ProcessConfig, sayReady } from "./process.ts";
+import {
+  endWithParent,
+  type ProcessConfig,
+  ProcessLog,
+  readProcessLog,
+  sayReady,
+} from "./process.ts";
 import { packed, plain } from "./tasks.ts";
 import type { FlowJob } from "../flows/builder.ts";
-import { FLOW, type Piece, pieceOf } from "./workload.ts";
+import { FLOW, type Piece, pieceOf } from "./plan.ts";
 
 const TICK_MS = 100;
 

@@ -8,27 +8,26 @@ import { join } from "node:path";
 import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import { Bank } from "./bank.ts";
-import type { Ticking } from "./check/history.ts";
+import { Bank, LEDGER } from "./tasks.ts";
+import type { Columns, Rows, Table, Ticking, Witnessed } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";
-import { type Database, watchedTables } from "./database.ts";
-import { readRows, readWitness, unfinishedRows } from "./evidence.ts";
-import { Nemesis } from "./nemesis.ts";
+import { type Database, type Row, watchedTables, WITNESS } from "./database.ts";
+import { type Health, Nemesis, Processes, Proxy } from "./processes.ts";
 import {
   countFaults,
   type FaultCounts,
   type FaultKind,
+  GOVERNED,
   GRACE_MS,
+  type Input,
   LEASE_MS,
   MAINTENANCE_MS,
   makePlan,
   type Plan,
   type Preset,
+  TICKER,
 } from "./plan.ts";
-import { ProcessLog, processLogPath, readProcessLogs } from "./process-log.ts";
-import { type Health, Processes } from "./processes.ts";
-import { Proxy } from "./proxy.ts";
-import { GOVERNED, type Input, TICKER } from "./workload.ts";
+import { ProcessLog, processLogPath, readProcessLogs } from "./process.ts";
 
 export interface VerifyOptions {
   /** Where to create the scratch database. Default: an SQLite file in a temporary folder. */
@@ -387,9 +386,89 @@ function faketime(): Record<string, string> | null {
 /** Creates the scratch database on the server or next to the file of the URL; without a URL, in the folder. */
 async function openDatabase(url: string | undefined, folder: string): Promise<Database> {
   if (url !== undefined && /^(?:postgres|postgresql|mysql|mariadb):/.test(url)) {
-    const { ServerDatabase } = await import("./server-database.ts");
+    const { ServerDatabase } = await import("./database.ts");
     return ServerDatabase.create(url);
   }
-  const { SqliteDatabase } = await import("./sqlite-database.ts");
+  const { SqliteDatabase } = await import("./database.ts");
   return SqliteDatabase.create(url, folder);
+}
+
+// Reads what a run left in the database, by plain SQL.
+
+const PAGE = 20_000;
+
+export async function readRows(database: Database): Promise<Rows> {
+  const { prefix } = database;
+  const ask = (text: string): Promise<Row[]> => database.query(text);
+  const jobs = await ask(`select id, task, payload from ${prefix}job`);
+  const finished = await ask(
+    `select id, status, epoch, attempts, crashes, max_attempts, worker, result from ${prefix}finished`,
+  );
+  const attempts = await ask(`select job_id, epoch, worker, outcome, error from ${prefix}attempt`);
+  const ledger = await ask(`select job_id, epoch from ${LEDGER}`);
+  const ticks = await ask(`select tick, job_id from ${prefix}schedule_run where is_manual = 0`);
+  const unfinished = await ask(unfinishedRows(prefix));
+  return {
+    jobs: jobs.map((row) => ({
+      id: String(row["id"]),
+      task: String(row["task"]),
+      payload: String(row["payload"]),
+    })),
+    finished: finished.map((row) => ({
+      id: String(row["id"]),
+      status: String(row["status"]),
+      epoch: Number(row["epoch"]),
+      attempts: Number(row["attempts"]),
+      crashes: Number(row["crashes"]),
+      maxAttempts: Number(row["max_attempts"]),
+      worker: optional(row["worker"]),
+      result: optional(row["result"]),
+    })),
+    attempts: attempts.map((row) => ({
+      job: String(row["job_id"]),
+      epoch: Number(row["epoch"]),
+      worker: String(row["worker"]),
+      outcome: String(row["outcome"]),
+      isOutage: row["outcome"] === "released" && row["error"] !== null,
+    })),
+    ledger: ledger.map((row) => ({ job: String(row["job_id"]), epoch: Number(row["epoch"]) })),
+    ticks: ticks.map((row) => ({ tick: Number(row["tick"]), job: optional(row["job_id"]) })),
+    unfinished: unfinished.map((row) => ({ id: String(row["id"]), table: String(row["tbl"]) })),
+  };
+}
+
+export function unfinishedRows(prefix: string): string {
+  return ["ready", "waiting", "lease"]
+    .map((table) => `select id, '${table}' as tbl from ${prefix}${table}`)
+    .join(" union all ");
+}
+
+/** In the order of the changes. */
+export async function* readWitness(database: Database): AsyncIterable<Witnessed> {
+  for (let after = 0; ;) {
+    const page = await database.query(
+      `select seq, at_ms, tx, tbl, was, became from ${WITNESS}
+        where seq > ${after} order by seq limit ${PAGE}`,
+    );
+    for (const row of page) {
+      after = Number(row["seq"]);
+      yield {
+        seq: after,
+        at: Number(row["at_ms"]),
+        tx: String(row["tx"]),
+        table: String(row["tbl"]) as Table,
+        before: columns(row["was"]),
+        after: columns(row["became"]),
+      };
+    }
+    if (page.length < PAGE) return;
+  }
+}
+
+function columns(json: unknown): Columns | null {
+  return typeof json === "string" ? (JSON.parse(json) as Columns) : null;
+}
+
+function optional(value: Row[string] | undefined): string | null {
+  return value === null || value === undefined ? null : String(value);
 }

@@ -1,13 +1,20 @@
 /** A worker of the kit, and a lease client: they work until they are stopped or killed, and log what they do. */
 import { openHoldfast } from "../app/holdfast.ts";
-import { systemRuntime } from "../core/runtime.ts";
+import { LeaseLostError } from "../core/errors.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import type { Lease, Leases } from "../jobs/leases.ts";
 import type { Worker } from "../worker/worker.ts";
-import { LeaseClient } from "./lease-client.ts";
-import { CONCURRENCY, GRACE_MS, LEASE_MS, MAINTENANCE_MS } from "./plan.ts";
-import { ProcessLog } from "./process-log.ts";
-import { endWithParent, type Order, type ProcessConfig, sayReady } from "./process.ts";
+import {
+  CONCURRENCY,
+  GOVERNED,
+  GRACE_MS,
+  type Input,
+  LEASE_CLIENTS,
+  LEASE_MS,
+  MAINTENANCE_MS,
+} from "./plan.ts";
+import { endWithParent, type Order, type ProcessConfig, ProcessLog, sayReady } from "./process.ts";
 import { tasksOf } from "./tasks.ts";
-import { GOVERNED } from "./workload.ts";
 
 const POLL_MS = 1_000;
 
@@ -93,4 +100,63 @@ async function obey(order: Order): Promise<void> {
   await holdfast.close();
   processLog[Symbol.dispose]();
   process.disconnect?.();
+}
+
+// Holds one job at a time through the lease API. It has no watchdog, so it writes when it wakes up, however late: after
+// each freeze there is a write that the database must refuse.
+
+const HOLDS_MS_MAX = 1_000;
+
+const RESTS_MS = 200;
+
+class LeaseClient {
+  readonly name: string;
+  readonly #leases: Leases;
+  readonly #processLog: ProcessLog;
+  readonly #stopping = new AbortController();
+  readonly #stopped: Promise<void>;
+
+  constructor(parts: { name: string; leases: Leases; processLog: ProcessLog }) {
+    this.name = parts.name;
+    this.#leases = parts.leases;
+    this.#processLog = parts.processLog;
+    this.#stopped = this.#work();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#stopped;
+  }
+
+  async #work(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      // While the database is away, the lease expires.
+      const worked = await this.#once().catch(() => false);
+      if (!worked) await sleep(systemRuntime, RESTS_MS, { signal });
+    }
+  }
+
+  async #once(): Promise<boolean> {
+    const wanted = { worker: this.name, queues: [LEASE_CLIENTS], lease: LEASE_MS };
+    const [lease] = await this.#leases.acquire(wanted);
+    if (lease === undefined) return false;
+    const { id: job, epoch } = lease;
+    this.#processLog.say({ f: "run", job, epoch, worker: this.name });
+    await sleep(systemRuntime, systemRuntime.random() * HOLDS_MS_MAX);
+    await this.#handBack(lease);
+    return true;
+  }
+
+  async #handBack(lease: Lease): Promise<void> {
+    const { id: job, epoch } = lease;
+    const { n } = lease.input as Input;
+    try {
+      await this.#leases.release(lease, { as: "done", result: { n, epoch } });
+      this.#processLog.say({ f: "done", job, epoch, worker: this.name });
+    } catch (error) {
+      if (!(error instanceof LeaseLostError)) throw error;
+      this.#processLog.say({ f: "refused", job, epoch });
+    }
+  }
 }

@@ -7,22 +7,22 @@
 import type { Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
 import { JobTimeoutError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
-import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
-import { decode, encodeReturned, RESULT } from "../core/json.ts";
-import type { Progress } from "../core/report.ts";
-import { RetryIn, Snooze, SnoozeLimitError } from "../core/retry.ts";
-import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import {
   type CallOptions,
   type Context,
   type Effect,
+  type EventType,
   type Found,
   parseInput,
   type StepName,
   type Task,
   type UserTransaction,
 } from "../core/task.ts";
+import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
+import { decode, encodeReturned, RESULT } from "../core/json.ts";
+import type { Progress } from "../core/report.ts";
+import { RetryIn, Snooze, SnoozeLimitError } from "../core/retry.ts";
+import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
 import type { Database } from "../database/database.ts";
 import type { Children } from "../isolation/children.ts";
@@ -36,11 +36,10 @@ import type { ReportsStore } from "../reports/store.ts";
 import { Steps } from "../steps/context.ts";
 import { NotCommittedError, SuspendedError } from "../steps/errors.ts";
 import type { StepsStore } from "../steps/store.ts";
-import type { OpenSpan } from "../tracing/spans.ts";
+import type { OpenSpan } from "../tracing/tracing.ts";
 import { recordsOf } from "../workflows/workflows.ts";
-import { asOurs, outcomeOf } from "./failure.ts";
-import { type RunHook, runWithHooks } from "./hooks.ts";
-import { traced } from "./uncaught.ts";
+import { asOurs, outcomeOf, traced } from "./failure.ts";
+import { type RunHook, runWithHooks } from "./events.ts";
 
 /** The parts of the store that an attempt uses. */
 export interface AttemptStore {

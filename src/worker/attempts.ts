@@ -13,13 +13,12 @@ import type { Context, Task } from "../core/task.ts";
 import type { Children } from "../isolation/children.ts";
 import { START_MS_MAX } from "../isolation/run.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
-import { openAttempt } from "./attempt-span.ts";
+import { openAttempt, type Reporter } from "./reporter.ts";
 import { Attempt, type AttemptParts, type AttemptOwner, type AttemptStore } from "./attempt.ts";
-import type { RunHook } from "./hooks.ts";
+import type { RunHook } from "./events.ts";
 import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
 import { leaseList, type Report } from "./lease-renewer.ts";
-import type { Reporter } from "./reporter.ts";
-import { runTraced } from "./uncaught.ts";
+import { runTraced } from "./failure.ts";
 
 /** Trust ends this share of a lease before the lease does. */
 export const TRUST_MARGIN = 0.1;

@@ -7,7 +7,7 @@ import {
   receiveMessageOnPort,
   Worker as Thread,
 } from "node:worker_threads";
-import { isForCode, programFile } from "../core/files.ts";
+import { isForCode, programFile } from "../core/version.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";

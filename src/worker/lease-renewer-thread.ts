@@ -9,7 +9,7 @@ import { extendAgain } from "../jobs/recovery.ts";
 import { statementsFor } from "../jobs/statements.ts";
 import { beat } from "../registry/heartbeat.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
-import { watchForBlocks } from "./blocked-stack.ts";
+import { endBlockedProcess, Watchdog, watchForBlocks } from "./blocked-stack.ts";
 import {
   LeaseRenewer,
   type LeaseRenewerSettings,
@@ -18,7 +18,6 @@ import {
   SharedWithRenewer,
   unpack,
 } from "./lease-renewer.ts";
-import { endBlockedProcess, Watchdog } from "./watchdog.ts";
 
 export interface LeaseRenewerThreadData {
   readonly address: StoreAddress;

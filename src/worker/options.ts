@@ -23,7 +23,7 @@ import { SLOTS_MAX } from "../registry/worker-record.ts";
 import type { Schedule } from "../schedules/schedule.ts";
 import { checkSchedules } from "../schedules/schedules.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
-import { checkHooks, type RunHook } from "./hooks.ts";
+import { checkHooks, type RunHook } from "./events.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];

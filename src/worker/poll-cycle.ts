@@ -12,8 +12,18 @@ import type { Context, Task } from "../core/task.ts";
 import type { Children } from "../isolation/children.ts";
 import type { ClaimedJob, CycleResult, Settled, Wanted } from "../jobs/store.ts";
 import { NotCommittedError } from "../steps/errors.ts";
-import type { TracesStore } from "../tracing/store.ts";
-import { withTraces } from "./attempt-span.ts";
+import type { TracesStore } from "../tracing/tracing.ts";
+import {
+  type Ended,
+  neverStarted,
+  outageReports,
+  pairUp,
+  partition,
+  type Partition,
+  type Reporter,
+  settlements,
+  withTraces,
+} from "./reporter.ts";
 import type { Attempt, AttemptStore } from "./attempt.ts";
 import { Attempts, longestMs } from "./attempts.ts";
 import {
@@ -25,19 +35,9 @@ import {
   type Share,
   type Want,
 } from "./claimer.ts";
-import {
-  type Ended,
-  neverStarted,
-  outageReports,
-  pairUp,
-  partition,
-  type Partition,
-  settlements,
-} from "./ended.ts";
 import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
 import { leaseList, type LeaseList, type Report } from "./lease-renewer.ts";
 import type { WorkerSettings } from "./options.ts";
-import type { Reporter } from "./reporter.ts";
 import { Suspects } from "./suspects.ts";
 
 /** How long a claimed job may wait for its start. */

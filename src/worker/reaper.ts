@@ -6,7 +6,7 @@
  */
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
-import { isGone } from "../registry/process-identity.ts";
+import { isGone } from "../registry/heartbeat.ts";
 import { endingOf, type WorkersStore } from "../registry/store.ts";
 import type { ClosedWorker, HeartbeatWrite, WorkerRecord } from "../registry/worker-record.ts";
 import type { WorkerSettings } from "./options.ts";

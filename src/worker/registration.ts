@@ -14,7 +14,7 @@ import type { Logger } from "../core/log.ts";
 import { type Runtime, sleep } from "../core/runtime.ts";
 import type { Database } from "../database/database.ts";
 import { NOTE_EVERY_MS } from "../jobs/leases.ts";
-import { isGone, ownTrace } from "../registry/process-identity.ts";
+import { isGone, ownTrace } from "../registry/heartbeat.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { type NewWorker, type Registered, SLOTS_MAX } from "../registry/worker-record.ts";
 import type { WorkerSettings } from "./options.ts";

@@ -1,13 +1,20 @@
 /** Counts, logs and emits what happens in a worker. */
-import { shellWord } from "../core/characters.ts";
 import { LeaseLostError } from "../core/errors.ts";
-import { type Status, traceId } from "../core/job.ts";
+import {
+  type OutageReport,
+  type Outcome,
+  type Settlement,
+  type Status,
+  traceId,
+} from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { StepName } from "../core/task.ts";
+import { shellWord } from "../core/text.ts";
+import { answerWithin } from "../core/wait.ts";
 import type { ClaimedJob, Settled } from "../jobs/store.ts";
 import type { ClosedWorker } from "../registry/worker-record.ts";
-import { closeAttempt } from "./attempt-span.ts";
+import { isTracing, openSpan, type OpenSpan, type TracesStore } from "../tracing/tracing.ts";
 import type { Attempt } from "./attempt.ts";
 import {
   type AttemptOutcome,
@@ -256,4 +263,124 @@ const OUTCOMES: Partial<Record<Status, AttemptOutcome>> = {
 function jobEvent(job: ClaimedJob): JobEvent {
   const { id, task, queue, worker, epoch, attempt } = job;
   return { id, task, queue, worker, epoch, attempt, traceId: traceId(job) };
+}
+
+// Ended attempts, sorted by how the store settles them.
+
+export interface Ended {
+  readonly attempt: Attempt;
+  readonly outcome: Outcome;
+}
+
+export function settlements(ended: readonly Ended[]): Settlement[] {
+  return ended.map(({ attempt, outcome }) => {
+    const { id, worker, epoch } = attempt.job;
+    return { id, worker, epoch, outcome, claimed: attempt.job };
+  });
+}
+
+/** Reports for attempts whose leases expired because the database did not answer. */
+export function outageReports(ended: readonly Ended[]): OutageReport[] {
+  return settlements(ended).map((settlement, index) => ({
+    ...settlement,
+    gaveUp: ended[index]?.attempt.error instanceof LeaseLostError,
+  }));
+}
+
+/** The same for jobs that were claimed and not started. */
+export function neverStarted(jobs: readonly ClaimedJob[]): OutageReport[] {
+  return jobs.map((job) => {
+    const { id, worker, epoch } = job;
+    return { id, worker, epoch, outcome: { kind: "released" }, claimed: job, gaveUp: true };
+  });
+}
+
+/** Pairs outcomes with the rows that the store accepted; null where the fence refused. */
+export function pairUp(
+  ended: readonly Ended[],
+  settled: readonly Settled[],
+): (Ended & { accepted: Settled | null })[] {
+  const isInOrder = ended.every(({ attempt }, index) => settled[index]?.id === attempt.job.id);
+  const rows = new Map(isInOrder ? [] : settled.map((row) => [row.id, row]));
+  return ended.map(({ attempt, outcome }, index) => {
+    const row = isInOrder ? settled[index] : rows.get(attempt.job.id);
+    return { attempt, outcome, accepted: row?.epoch === attempt.job.epoch ? row : null };
+  });
+}
+
+/** Attempts that completed their jobs in a user's transaction, those that met an outage, and the others. */
+export type Partition = Readonly<Record<"completed" | "outages" | "plain", readonly Ended[]>>;
+
+export function partition(ended: readonly Ended[]): Partition {
+  const isPlain = ({ attempt }: Ended): boolean => !attempt.completed && !attempt.isOutage;
+  if (ended.every(isPlain)) return { completed: [], outages: [], plain: ended };
+  return {
+    completed: ended.filter(({ attempt }) => attempt.completed),
+    outages: ended.filter(({ attempt }) => attempt.isOutage && !attempt.completed),
+    plain: ended.filter(isPlain),
+  };
+}
+
+// Spans of attempts. Each belongs to the trace of the call that enqueued its job.
+
+/** Jobs wait at most this long for their traces, because their leases are running. */
+const LOOK_MS_MAX = 1_000;
+
+/** Adds the traces of the jobs, with one query and only if the application traces. */
+export async function withTraces(
+  jobs: readonly ClaimedJob[],
+  {
+    store,
+    runtime,
+    logger,
+  }: { store: { readonly traces: TracesStore }; runtime: Runtime; logger: Logger },
+): Promise<readonly ClaimedJob[]> {
+  if (jobs.length === 0 || !isTracing()) return jobs;
+  try {
+    const asking = store.traces.list(jobs.map(({ id }) => id));
+    const found = await answerWithin(runtime, LOOK_MS_MAX, asking);
+    const traces = new Map(found.map(({ id, ...trace }) => [id, trace]));
+    return jobs.map((job) => {
+      const trace = traces.get(job.id);
+      return trace === undefined ? job : { ...job, trace };
+    });
+  } catch (error) {
+    logger.debug(
+      { err: error },
+      "could not read the traces of jobs; their attempts start new traces",
+    );
+    return jobs;
+  }
+}
+
+export function openAttempt(job: ClaimedJob): OpenSpan | null {
+  if (!isTracing()) return null;
+  const { id, task, queue, worker, attempt, epoch, trace } = job;
+  return openSpan({
+    name: `attempt ${task}`,
+    kind: "consumer",
+    partition: true,
+    ...(trace === undefined ? {} : { parent: trace }),
+    facts: {
+      "messaging.system": "holdfast",
+      "messaging.destination.name": queue,
+      "holdfast.job.id": id,
+      "holdfast.task": task,
+      "holdfast.attempt": attempt,
+      "holdfast.epoch": epoch,
+      "holdfast.worker": worker,
+    },
+  });
+}
+
+/** `lost`: the database refused its outcome, because another worker owns the job. */
+function closeAttempt(
+  span: OpenSpan | null,
+  outcome: AttemptOutcome | "lost",
+  error: unknown,
+): void {
+  if (span === null) return;
+  span.add({ "holdfast.outcome": outcome });
+  if (outcome === "retried" || outcome === "failed" || outcome === "lost") span.fail(error);
+  span.end();
 }

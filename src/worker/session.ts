@@ -26,7 +26,7 @@ import type {
 } from "../registry/worker-record.ts";
 import { Scheduler } from "../schedules/scheduler.ts";
 import type { SchedulesStore } from "../schedules/store.ts";
-import type { TracesStore } from "../tracing/store.ts";
+import type { TracesStore } from "../tracing/tracing.ts";
 import { ItemMaintenance } from "../workflows/maintenance.ts";
 import type { ItemsStore } from "../workflows/store.ts";
 import type { Workflows } from "../workflows/workflows.ts";

@@ -1,6 +1,6 @@
 /**
  * Jobs whose last worker died. One of them may have ended it, so each runs alone next: if it does so again, it harms no other
- * job, and is known to be the culprit (jobs/culprits.ts).
+ * job, and is known to be the culprit (jobs/outages.ts).
  *
  * A worker with a suspect claims nothing else until its running jobs have ended, for a short time. If they do not end, the
  * suspect is put off, for another worker or a better moment; after a few times it runs beside the others. So neither

@@ -3,22 +3,22 @@
  *
  * Usually there is one session. A worker that was evicted gives up its jobs and starts another session.
  */
-import { suggest } from "../core/did-you-mean.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { IsolationError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
-import { sleep, systemRuntime } from "../core/runtime.ts";
-import { isIsolated } from "../isolation/child-mark.ts";
+import { endBySignal, sleep, systemRuntime } from "../core/runtime.ts";
+import { suggest } from "../core/text.ts";
 import { Children } from "../isolation/children.ts";
-import { declareSchedules } from "../schedules/schedules.ts";
+import { isIsolated } from "../isolation/messages.ts";
 import type { DesiredState } from "../registry/worker-record.ts";
+import { declareSchedules } from "../schedules/schedules.ts";
 import { checkListener, type Meter, type Pulse, type WorkerEvents } from "./events.ts";
 import type { WorkerSettings } from "./options.ts";
 import { type Counters, Reporter } from "./reporter.ts";
 import { WorkerSession, type WorkerSessionParts } from "./session.ts";
-import { guardProcess } from "./uncaught.ts";
+import { guardProcess } from "./failure.ts";
 
 const STOP_OPTIONS = new Set(["timeout"]);
 
@@ -242,4 +242,45 @@ function logUnusedQueues({ queues, tasks }: WorkerSettings, logger: Logger): voi
     if (meant === null) logger.info({ queue }, `${what}; it gets jobs that name it.`);
     else logger.warn({ queue, meant }, `${what}. Did you mean ${meant}?`);
   }
+}
+
+// Handles SIGTERM and SIGINT: the first signal stops gracefully, the second ends the process.
+//
+// One listener serves all workers of the process with the option `signals`, while one of them runs. Without such a worker,
+// the process handles signals as usual.
+
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+/** Stops its workers and closes; the process ends after that. */
+type Leave = () => Promise<void>;
+
+/** How many workers of each are running. */
+const leavers = new Map<Leave, number>();
+
+let isLeaving = false;
+
+/** Calls `leave` at the first signal, then ends the process. Returns the function that stops listening. */
+export function leaveOnSignals(leave: Leave): () => void {
+  if (leavers.size === 0) for (const signal of SIGNALS) process.on(signal, onSignal);
+  leavers.set(leave, (leavers.get(leave) ?? 0) + 1);
+  return () => {
+    const left = (leavers.get(leave) ?? 0) - 1;
+    if (left > 0) return void leavers.set(leave, left);
+    leavers.delete(leave);
+    if (leavers.size > 0 || isLeaving) return;
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  };
+}
+
+function onSignal(signal: NodeJS.Signals): void {
+  if (isLeaving) return endBySignal(signal);
+  isLeaving = true;
+  void leaveAll();
+}
+
+async function leaveAll(): Promise<void> {
+  const left = await Promise.allSettled([...leavers.keys()].map((leave) => leave()));
+  if (left.some(({ status }) => status === "rejected")) process.exitCode ??= 1;
+  // oxlint-disable-next-line unicorn/no-process-exit -- a signal ends the process, whatever else still runs in it
+  process.exit();
 }

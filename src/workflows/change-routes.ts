@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { Problem } from "../http/problem.ts";
 import { auditedBy, type Call, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { StoredItem } from "./item-record.ts";
 import { itemOf, itemSchema, type WorkflowRouteParts } from "./routes.ts";

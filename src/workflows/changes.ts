@@ -19,9 +19,16 @@ import { nothing, sql, type Sql } from "../database/sql.ts";
 import { carriedPast, theirsIn } from "../database/user-errors.ts";
 import { enqueueIn } from "../jobs/enqueue-policy.ts";
 import type { MoveContext } from "../jobs/hooks.ts";
-import { limitOf, whenJobsEnd, willBeDue } from "./due.ts";
+import {
+  type ItemsChange,
+  type ItemWrite,
+  limitOf,
+  type Seen,
+  type StoredItem,
+  whenJobsEnd,
+  willBeDue,
+} from "./item-record.ts";
 import { IntegrityViolationError, ItemNotFoundError } from "./errors.ts";
-import type { ItemsChange, ItemWrite, Seen, StoredItem } from "./item-record.ts";
 
 export const ITEM_COLUMNS = sql`
        id, workflow, type, tenant, identifier, parent_id as "parent", root_id as "root", depth, status, data, revision,

@@ -1,6 +1,5 @@
 /** Checks of items: their trees, their counts, and their waits. */
-import type { Offender } from "../core/finding.ts";
-import { asking, type Check, deleting } from "../database/check.ts";
+import { asking, type Check, deleting, type Offender } from "../database/check.ts";
 import { sql, type Sql } from "../database/sql.ts";
 
 const item = (id: string): string => `item ${id}`;

@@ -1,19 +1,29 @@
 /** `holdfast items`: shows items of workflows from the database, without the workflow's code. */
 import { Command } from "commander";
-import { knownNames } from "../core/did-you-mean.ts";
+import { knownNames } from "../core/text.ts";
 import { formatMs } from "../core/duration.ts";
-import { shortIds } from "../core/id-prefix.ts";
-import { isId } from "../core/id.ts";
+import { isId, shortIds } from "../core/id.ts";
 import type { ChildrenIn } from "../core/item.ts";
 import { decode } from "../core/json.ts";
 import { checkWhole } from "../core/options.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { wholeId, wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { counted, dataJson, moment, relative } from "../terminal/format.ts";
-import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import {
+  type Cell,
+  counted,
+  dataJson,
+  moment,
+  printable,
+  relative,
+  table,
+} from "../terminal/table.ts";
+import {
+  type CommandKit,
+  type DatabaseOptions,
+  type Terminal,
+  urlOption,
+} from "../terminal/terminal.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { HistoryEntry } from "./history.ts";
 import type { ItemJob, StoredItem } from "./item-record.ts";

@@ -1,5 +1,5 @@
 /** Reads items and their history, and prunes them. */
-import { idRange, type IdRange } from "../core/id-prefix.ts";
+import { idRange, type IdRange } from "../core/id.ts";
 import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";

@@ -1,5 +1,5 @@
 /** Options of the item methods, checked before anything is locked. */
-import { type Audited, OPERATOR_OPTIONS } from "../audit/operator.ts";
+import { type Audited, OPERATOR_OPTIONS } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";

@@ -1,6 +1,5 @@
 /** Applies the rules of a workflow, including its guards, to a change: which items to write, and which jobs to enqueue. */
-import { NO_HASH } from "../audit/entry.ts";
-import type { Operator } from "../audit/operator.ts";
+import { NO_HASH, type Operator } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import {

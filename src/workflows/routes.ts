@@ -5,7 +5,7 @@ import { decode } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { notFound, Problem } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
-import * as s from "../http/schemas.ts";
+import * as s from "../http/route.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { ItemFilter, StoredItem } from "./item-record.ts";
 import type { HistoryOptions } from "./options.ts";

@@ -11,18 +11,18 @@ import { sql, type Sql } from "../database/sql.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { neighbours } from "../jobs/list.ts";
 import { type Changed, changeIn, changeItems, orViolation } from "./changes.ts";
-import { dueItems } from "./due.ts";
-import { ItemsStrandedError, type Strand, WorkflowConflictError } from "./errors.ts";
-import type {
-  Declaration,
-  DeclaredMove,
-  DueItem,
-  ItemJob,
-  ItemsChange,
-  LineRange,
-  StoredItem,
-  StoredWorkflow,
+import {
+  type Declaration,
+  type DeclaredMove,
+  type DueItem,
+  dueItems,
+  type ItemJob,
+  type ItemsChange,
+  type LineRange,
+  type StoredItem,
+  type StoredWorkflow,
 } from "./item-record.ts";
+import { ItemsStrandedError, type Strand, WorkflowConflictError } from "./errors.ts";
 import {
   type CountFilter,
   countItems,

@@ -5,7 +5,7 @@
  * holding a transaction; a transaction; row locks from the root down; the guard; the write and its audit line. The
  * distributed lock only saves work: correctness does not depend on it.
  */
-import { type Audited, AUDITED_OPTIONS, checkOperator } from "../audit/operator.ts";
+import { type Audited, AUDITED_OPTIONS, checkOperator } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { ChildrenIn, ItemEntry, ItemRecord } from "../core/item.ts";
 import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";

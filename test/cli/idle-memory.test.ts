@@ -1,7 +1,7 @@
 /** When an idle service collects its garbage, and that it does. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { IdleMemory } from "../../src/cli/idle-memory.ts";
+import { IdleMemory } from "../../src/cli/service.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { until } from "../worker/observe.ts";
 

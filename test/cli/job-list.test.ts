@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
 import { createColors } from "picocolors";
 import { jobTable } from "../../src/jobs/command.ts";
-import { applicationStack } from "../../src/terminal/format.ts";
+import { applicationStack } from "../../src/terminal/table.ts";
 import type { JobSummary } from "../../src/jobs/jobs.ts";
-import { shortIds } from "../../src/core/id-prefix.ts";
+import { shortIds } from "../../src/core/id.ts";
 
 const colors = createColors(false);
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createColors } from "picocolors";
-import { PersonLog } from "../../src/cli/person-log.ts";
+import { PersonLog } from "../../src/cli/log.ts";
 import { openHoldfast } from "../../src/index.ts";
 import { Desk } from "./command.ts";
 

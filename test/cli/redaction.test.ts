@@ -1,7 +1,7 @@
 /** Redaction rules on the command line: in tables, in JSON, and with a database that is named by a flag. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { HIDDEN } from "../../src/core/redaction.ts";
+import { HIDDEN } from "../../src/config/redaction.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./command.ts";
 

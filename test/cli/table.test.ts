@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { cut, printable, table, widthOf } from "../../src/terminal/table.ts";
-import { moment, relative } from "../../src/terminal/format.ts";
+import { cut, moment, printable, relative, table, widthOf } from "../../src/terminal/table.ts";
 
 const columns = [
   { title: "ID" },

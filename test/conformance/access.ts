@@ -5,7 +5,7 @@ import { StoreRefusedError } from "../../src/core/errors.ts";
 import { firstIdAt } from "../../src/core/id.ts";
 import { type NewRequest, ABANDONED_MS } from "../../src/http/idempotency.ts";
 import type { NewToken } from "../../src/tokens/store.ts";
-import type { OperatorEntry } from "../../src/audit/operator.ts";
+import type { OperatorEntry } from "../../src/audit/entry.ts";
 import { sql } from "../../src/database/sql.ts";
 import type { Group } from "../support/bundle.ts";
 import { claimOne, done, enqueueOne, HOUR_MS, jobIn, nextId, settleOne } from "../support/jobs.ts";

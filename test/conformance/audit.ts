@@ -1,13 +1,12 @@
 /** What operators do and what becomes of items is on record, and nobody changes the record unseen. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type BreakKind, NO_HASH } from "../../src/audit/entry.ts";
+import { type BreakKind, NO_HASH, type OperatorEntry } from "../../src/audit/entry.ts";
 import { IllegalMoveError, StoreRefusedError } from "../../src/core/errors.ts";
 import { defineWorkflow } from "../../src/workflows/workflow.ts";
 import { AuditWalk, type VerifyOptions, type Verification } from "../../src/audit/verify.ts";
 import { ItemChains } from "../../src/workflows/history.ts";
 import { Workflows } from "../../src/workflows/workflows.ts";
-import type { OperatorEntry } from "../../src/audit/operator.ts";
 import { noteAction } from "../../src/audit/store.ts";
 import { sql, type Sql } from "../../src/database/sql.ts";
 import type { Store } from "../../src/app/store.ts";

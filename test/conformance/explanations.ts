@@ -5,8 +5,7 @@ import type { Store } from "../../src/app/store.ts";
 import type { Explanation, QueueExplanation } from "../../src/core/explanation.ts";
 import type { Fence, Outcome } from "../../src/core/job.ts";
 import { JOB_ENDED } from "../../src/core/task.ts";
-import { explainJob } from "../../src/explain/job.ts";
-import { explainQueue } from "../../src/explain/queue.ts";
+import { explainJob, explainQueue } from "../../src/explain/explain.ts";
 import type { RuleChange } from "../../src/queues/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {

@@ -7,7 +7,7 @@ import { statuses, type Status } from "../../src/core/job.ts";
 import { OTHER_QUEUES } from "../../src/core/name.ts";
 import type { Counts } from "../../src/stats/counts.ts";
 import { FOLD_LAG_MS, QUEUES_MAX } from "../../src/stats/minute-totals.ts";
-import type { MinuteStats } from "../../src/stats/totals.ts";
+import type { MinuteStats } from "../../src/stats/spans.ts";
 import { sql } from "../../src/database/sql.ts";
 import type { ClaimedJob, NewJob } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";

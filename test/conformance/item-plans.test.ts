@@ -8,7 +8,7 @@ import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { Client } from "pg";
 import { openStore, type Store } from "../../src/app/store.ts";
-import { beginWith, startOptions } from "../../src/database/postgres/pool.ts";
+import { beginWith, startOptions } from "../../src/database/postgres/session.ts";
 import { Sql, sql } from "../../src/database/sql.ts";
 import type { ItemFilter } from "../../src/workflows/item-record.ts";
 import { changeItem, lines, orders, pay, startItem } from "../support/items.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefusedError } from "../../src/core/errors.ts";
-import type { LockRequest } from "../../src/locks/backend.ts";
+import type { LockRequest } from "../../src/locks/lock.ts";
 import { sql } from "../../src/database/sql.ts";
 import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";

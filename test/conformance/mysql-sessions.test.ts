@@ -12,7 +12,7 @@ import { mysqlAddress } from "../../src/database/mysql/address.ts";
 import { deletion } from "../../src/database/mysql/transaction.ts";
 import { statements } from "../../src/jobs/mysql-statements.ts";
 import { statementsFor } from "../../src/jobs/statements.ts";
-import { fill, jsonList, list, RawSql } from "../../src/database/mysql/literals.ts";
+import { fill, jsonList, list, RawSql } from "../../src/database/mysql/session.ts";
 import {
   done,
   enqueueOne,

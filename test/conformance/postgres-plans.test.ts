@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
 import type { BulkRow } from "../../src/bulk/store.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
-import { beginWith, startOptions } from "../../src/database/postgres/pool.ts";
+import { beginWith, startOptions } from "../../src/database/postgres/session.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { statuses } from "../../src/core/job.ts";
 import { wholeFlow } from "../support/flows.ts";

@@ -14,7 +14,7 @@ import {
   WorkerLimitInUseError,
   WorkerLimitMismatchError,
   WorkerTypeNotFoundError,
-} from "../../src/registry/errors.ts";
+} from "../../src/registry/worker-types.ts";
 import { sql } from "../../src/database/sql.ts";
 import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";

@@ -9,7 +9,7 @@ import {
   ScheduleDeclaredError,
   ScheduleExistsError,
   ScheduleNotFoundError,
-} from "../../src/schedules/errors.ts";
+} from "../../src/schedules/schedule.ts";
 import type { Declared } from "../../src/schedules/store.ts";
 import type { ScheduleOptions } from "../../src/schedules/index.ts";
 import type { Bundle, Group } from "../support/bundle.ts";

@@ -2,7 +2,7 @@
  * The verbs that are killed, and the database they are killed on: jobs in every state, so that each
  * verb meets everything it has to tell apart. Parent and child both read this file.
  */
-import type { OperatorEntry } from "../../src/audit/operator.ts";
+import type { OperatorEntry } from "../../src/audit/entry.ts";
 import { BulkCarrier } from "../../src/bulk/carrier.ts";
 import { checkRequest } from "../../src/bulk/filter.ts";
 import type { Fence, Outcome } from "../../src/core/job.ts";

@@ -5,7 +5,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from "playwrig
 import { startServer, type Server } from "../../src/app/server.ts";
 import type { Limits } from "../../src/http/limits.ts";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
-import type { Observation } from "../../src/monitoring/observation.ts";
+import type { Observation } from "../../src/monitoring/monitor.ts";
 import { urlOf } from "../support/servers.ts";
 import { openShop, orders, type Shop, shopTasks } from "./shop.ts";
 

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { type Command, CommanderError } from "commander";
-import { buildCommands } from "../../src/cli/commands.ts";
+import { buildCommands } from "../../src/cli/main.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
 import { ROOT } from "./settings.ts";
 

@@ -5,7 +5,7 @@ import { chmodSync, existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
-import { isBearer, isGuessable } from "../../src/core/bearer.ts";
+import { isBearer, isGuessable } from "../../src/config/kind.ts";
 import { tempFolder } from "../support/folder.ts";
 import {
   AFTER_SHUTDOWN_MS,

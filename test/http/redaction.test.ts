@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { startServer } from "../../src/app/server.ts";
-import { HIDDEN } from "../../src/core/redaction.ts";
+import { HIDDEN } from "../../src/config/redaction.ts";
 import { defineTask } from "../../src/core/task.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { send } from "./client.ts";

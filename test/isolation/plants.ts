@@ -1,6 +1,6 @@
 /** Bugs to plant in what the product says: the ways in which earlier versions of these statements broke. */
 import assert from "node:assert/strict";
-import { jobHooks } from "../../src/app/hooks.ts";
+import { jobHooks } from "../../src/app/store.ts";
 import type { Status } from "../../src/core/job.ts";
 import type { Engine, Taking } from "../../src/database/engine.ts";
 import { cancel } from "../../src/jobs/cancel.ts";

@@ -1,6 +1,6 @@
 /** The product's calls that race with one another, each at a time of its own. */
 import { randomUUID } from "node:crypto";
-import { jobHooks } from "../../src/app/hooks.ts";
+import { jobHooks } from "../../src/app/store.ts";
 import type { Fence, Settlement, Status } from "../../src/core/job.ts";
 import type { Database } from "../../src/database/database.ts";
 import type { Engine } from "../../src/database/engine.ts";

@@ -7,7 +7,7 @@ import {
   type LockRequest,
   NEXT_MS,
   type LockBackend,
-} from "../../src/locks/backend.ts";
+} from "../../src/locks/lock.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { openLocks } from "../../src/locks/locks.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { alertRules } from "../../src/alerts/rules.ts";
 import { Doctor } from "../../src/doctor/doctor.ts";
 import type { LockTimes } from "../../src/locks/stats.ts";
-import type { Observation } from "../../src/monitoring/observation.ts";
+import type { Observation } from "../../src/monitoring/monitor.ts";
 import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { silence, start, vitals } from "../support/workers.ts";

@@ -2,7 +2,7 @@
 import type { Logger } from "../../src/core/log.ts";
 import { ALERT_QUEUE } from "../../src/core/name.ts";
 import { type AlertsParts, Alerts } from "../../src/alerts/alerts.ts";
-import type { Observation } from "../../src/monitoring/observation.ts";
+import type { Observation } from "../../src/monitoring/monitor.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import type { JobSummary } from "../../src/jobs/store.ts";
 import { tempFolder } from "../support/folder.ts";

@@ -1,7 +1,7 @@
 /** What monitors could have seen. */
-import type { Finding, Offender, Severity } from "../../src/core/finding.ts";
-import type { CanaryReport } from "../../src/monitoring/observation.ts";
-import type { MinuteStats } from "../../src/stats/totals.ts";
+import type { Finding, Offender, Severity } from "../../src/database/check.ts";
+import type { CanaryReport } from "../../src/monitoring/canary.ts";
+import type { MinuteStats } from "../../src/stats/spans.ts";
 import type { QueueDepth } from "../../src/stats/counts.ts";
 
 export const MINUTE_MS = 60_000;

@@ -15,7 +15,7 @@ import {
   mysqlMigrations,
   postgresMigrations,
   sqliteMigrations,
-} from "../../src/database/migrations/history.ts";
+} from "../../src/database/migrate.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

@@ -6,18 +6,18 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
-import type { Offender } from "../../src/core/finding.ts";
+import type { Check, Offender } from "../../src/database/check.ts";
 import { Doctor } from "../../src/app/ops.ts";
 import { openHoldfast } from "../../src/index.ts";
-import type { Check } from "../../src/database/check.ts";
-import { historyList, oldTransaction as oldOnMysql } from "../../src/doctor/mysql.ts";
-import { openStore, type Store } from "../../src/app/store.ts";
 import {
   deadRows,
-  oldTransaction as oldOnPostgres,
+  historyList,
+  oldMysqlTransaction as oldOnMysql,
+  oldPostgresTransaction as oldOnPostgres,
   preparedTransaction,
-} from "../../src/doctor/postgres.ts";
-import { walFile } from "../../src/doctor/sqlite.ts";
+  walFile,
+} from "../../src/doctor/server-checks.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

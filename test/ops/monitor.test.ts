@@ -3,9 +3,13 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { openStore } from "../../src/app/store.ts";
 import { defineTask, GiveUpError, type Holdfast, openHoldfast } from "../../src/index.ts";
-import type { Finding } from "../../src/core/finding.ts";
-import { startMonitor, type Monitor, type MonitorOptions } from "../../src/monitoring/monitor.ts";
-import type { Observation } from "../../src/monitoring/observation.ts";
+import type { Finding } from "../../src/database/check.ts";
+import {
+  type Monitor,
+  type MonitorOptions,
+  type Observation,
+  startMonitor,
+} from "../../src/monitoring/monitor.ts";
 import { testClock, type TestClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog, withCode, type KeptLog, type LogLine } from "../worker/observe.ts";

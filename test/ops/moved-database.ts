@@ -8,9 +8,8 @@ import {
   openHoldfast,
 } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { Tokens } from "../../src/tokens/tokens.ts";
-import { COPIED_TABLES, columnsOf } from "../../src/copy/tables.ts";
-import { names, tableOf } from "../../src/copy/rows.ts";
+import { Tokens } from "../../src/tokens/command.ts";
+import { columnsOf, COPIED_TABLES, names, tableOf } from "../../src/copy/tables.ts";
 import type { Engine, Row } from "../../src/database/engine.ts";
 import { openEngine } from "../../src/database/open.ts";
 import { sql } from "../../src/database/sql.ts";

@@ -9,9 +9,15 @@ import { assert as assertAlways, nat, property } from "fast-check";
 import type { Alert } from "../../src/alerts/alert.ts";
 import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
-import { isPublic, type WebhookAnswer } from "../../src/alerts/webhook-request.ts";
+import {
+  BODY_BYTES_MAX,
+  bodyOf,
+  isPublic,
+  signature,
+  type WebhookAnswer,
+  Webhooks,
+} from "../../src/alerts/webhook.ts";
 import { retryMs } from "../../src/alerts/delivery.ts";
-import { BODY_BYTES_MAX, bodyOf, signature, Webhooks } from "../../src/alerts/webhook.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { testRuntime } from "../support/runtime.ts";
 import { Hook } from "./alert-hook.ts";

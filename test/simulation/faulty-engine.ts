@@ -14,12 +14,14 @@ import type { Runtime } from "../../src/core/runtime.ts";
 import type { UserTransaction } from "../../src/core/task.ts";
 import type {
   Change,
+  Condition,
   Engine,
+  Hint,
+  Load,
   Migration,
   Put,
   Row,
   Transaction,
-  Hint,
 } from "../../src/database/engine.ts";
 import type {
   Claiming,
@@ -30,7 +32,6 @@ import type {
   GovernedTurn,
   JobStatements,
 } from "../../src/jobs/store.ts";
-import type { Condition, Load } from "../../src/database/pool-stats.ts";
 import { sql, type Sql, type SqlValue } from "../../src/database/sql.ts";
 import type { Machine } from "./machine.ts";
 import type { Network } from "./network.ts";

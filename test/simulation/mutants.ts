@@ -143,7 +143,7 @@ export const mutants: readonly Mutant[] = [
     put: "return settled;",
   }),
   mutant("a job is blamed for a worker that held others too", {
-    file: "jobs/culprits.ts",
+    file: "jobs/outages.ts",
     find: "crashes > 0 && beside[index]?.length === 0;",
     put: "crashes > 0 && beside[index] !== undefined;",
   }),
@@ -320,12 +320,12 @@ export const mutants: readonly Mutant[] = [
   mutant(
     "the next tick is counted from now",
     {
-      file: "schedules/ticks.ts",
+      file: "schedules/timing.ts",
       find: "...between(timing, Math.max(from, lateUntil), now, Number.POSITIVE_INFINITY),",
       put: "...between(timing, Math.max(from, lateUntil), now, 0),",
     },
     {
-      file: "schedules/ticks.ts",
+      file: "schedules/timing.ts",
       find: "next: timing.next(Math.max(last, sinceAt)) };",
       put: "next: timing.next(Math.max(last, now)) };",
     },

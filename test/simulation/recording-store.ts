@@ -1,15 +1,14 @@
 /** The store that every machine uses: the product's own, with every call and its answer written down. */
 import { OutcomeUnknownError } from "../../src/core/errors.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../../src/core/job.ts";
-import type { NewStep, StepName, UserTransaction } from "../../src/core/task.ts";
-import type { OperatorEntry } from "../../src/audit/operator.ts";
+import type { Emitted, NewEvent, NewStep, StepName, UserTransaction } from "../../src/core/task.ts";
+import type { OperatorEntry } from "../../src/audit/entry.ts";
 import type { Database } from "../../src/database/database.ts";
 import type { Engine } from "../../src/database/engine.ts";
-import type { Emitted, NewEvent } from "../../src/core/event.ts";
 import { type StepWrite, SqlSteps } from "../../src/steps/store.ts";
 import type { NewWorker, Registered } from "../../src/registry/worker-record.ts";
-import { jobHooks } from "../../src/app/hooks.ts";
-import { GovernedQueues } from "../../src/limits/governed.ts";
+import { composeStore, jobHooks, type Store } from "../../src/app/store.ts";
+import { GovernedQueues } from "../../src/limits/claim.ts";
 import type {
   JobStatements,
   CycleResult,
@@ -19,7 +18,6 @@ import type {
   Settled,
   Wanted,
 } from "../../src/jobs/store.ts";
-import { composeStore, type Store } from "../../src/app/store.ts";
 import { SqlWorkers } from "../../src/registry/store.ts";
 import type { Resolution } from "../../src/jobs/jobs.ts";
 import { SqlJobs } from "../../src/jobs/sql-jobs.ts";

@@ -1,6 +1,6 @@
 /** Schedules for tests: every fact has a default, and a test names only those it is about. */
 import assert from "node:assert/strict";
-import type { OperatorEntry } from "../../src/audit/operator.ts";
+import type { OperatorEntry } from "../../src/audit/entry.ts";
 import type { Store } from "../../src/app/store.ts";
 import {
   defineSchedule,

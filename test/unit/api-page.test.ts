@@ -103,9 +103,12 @@ function isError(value: unknown): value is typeof api.HoldfastError {
 function errorClasses(): string[] {
   const files = globSync(
     [
-      "core/{errors,value-errors,retry}.ts",
-      "worker/hooks.ts",
-      "{flows,locks,registry,schedules,steps,workflows}/errors.ts",
+      "core/{errors,json,retry}.ts",
+      "worker/events.ts",
+      "{flows,steps,workflows}/errors.ts",
+      "locks/lock.ts",
+      "registry/worker-types.ts",
+      "schedules/schedule.ts",
       "testing/drain.ts",
     ],
     { cwd: SOURCES },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
 import { resolveConfig } from "../../src/config/resolve.ts";
-import { ConfigInvalidError } from "../../src/config/problem.ts";
+import { ConfigInvalidError } from "../../src/config/kind.ts";
 import { keys, schema, settingOf, settingsTable, type Key } from "../../src/app/settings.ts";
 
 const RUNS = 2_000;

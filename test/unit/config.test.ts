@@ -18,8 +18,8 @@ import {
   settingOf,
   settingsTable,
 } from "../../src/app/settings.ts";
-import { ConfigInvalidError } from "../../src/config/problem.ts";
-import { suggest } from "../../src/core/did-you-mean.ts";
+import { ConfigInvalidError } from "../../src/config/kind.ts";
+import { suggest } from "../../src/core/text.ts";
 import type { Sources } from "../../src/config/sources.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { defineTask } from "../../src/core/task.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { redactedFacts, redactedText } from "../../src/config/redact.ts";
+import { redactedFacts, redactedText } from "../../src/config/secrets.ts";
 import { entryLine } from "../../src/terminal/log-line.ts";
 import { StoreGoneError } from "../../src/core/errors.ts";
 

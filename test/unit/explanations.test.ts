@@ -14,9 +14,8 @@ import type {
   LimitFacts,
   QueueFacts,
   WaitFacts,
-} from "../../src/explain/facts.ts";
-import { explainJob } from "../../src/explain/job.ts";
-import { explainQueue } from "../../src/explain/queue.ts";
+} from "../../src/explain/obstacles.ts";
+import { explainJob, explainQueue } from "../../src/explain/explain.ts";
 
 const NOW = Date.UTC(2027, 0, 31, 9, 0, 7);
 const MINUTE = 60_000;

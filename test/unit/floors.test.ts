@@ -57,7 +57,7 @@ suite("floors", () => {
   });
 
   test("a neighbour on the same floor is refused", () => {
-    refuses("locks/backend.ts", `import { a } from "../jobs/store.ts";`, 1, /locks\/ .* jobs\//);
+    refuses("locks/lock.ts", `import { a } from "../jobs/store.ts";`, 1, /locks\/ .* jobs\//);
     refuses("doctor/doctor.ts", `import { a } from "../monitoring/canary.ts";`, 1, /floor 9/);
   });
 

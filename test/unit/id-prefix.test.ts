@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { shellWord } from "../../src/core/characters.ts";
-import { idRange, shortIds, typedPrefix } from "../../src/core/id-prefix.ts";
+import { shellWord } from "../../src/core/text.ts";
+import { idRange, shortIds, typedPrefix } from "../../src/core/id.ts";
 
 const ID = "01a1e35b-c449-7000-a6fd-eb1234567890";
 

@@ -11,13 +11,14 @@ import {
   MESSAGE_LENGTH_MAX,
   STACK_LENGTH_MAX,
 } from "../../src/core/error-record.ts";
-import { NotSerializableError, TooLargeError } from "../../src/core/value-errors.ts";
 import {
   decode,
   DEFAULT_PAYLOAD_BYTES_MAX,
   DEPTH_MAX,
   encode,
   encodeOptional,
+  NotSerializableError,
+  TooLargeError,
 } from "../../src/core/json.ts";
 
 class Order {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, suite, test } from "node:test";
-import { redactedText, forgetSecrets, keepSecret, redacted } from "../../src/config/redact.ts";
+import { redactedText, forgetSecrets, keepSecret, redacted } from "../../src/config/secrets.ts";
 import { databaseUrl, redisUrl } from "../../src/config/kind.ts";
 
 const PEM = [

@@ -17,11 +17,11 @@ import type { DatabaseSync } from "node:sqlite";
 import { suite, test } from "node:test";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { alertStatuses } from "../../src/alerts/alert.ts";
-import { severities } from "../../src/core/finding.ts";
+import { severities } from "../../src/database/check.ts";
 import { ITEM_LEVELS_MAX, itemActions } from "../../src/core/item.ts";
 import { finalStatuses, home, statuses } from "../../src/core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
-import { LOCK_KEY_LENGTH_MAX } from "../../src/locks/backend.ts";
+import { LOCK_KEY_LENGTH_MAX } from "../../src/locks/lock.ts";
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TASK_NAME } from "../../src/core/name.ts";
 import { reportKinds } from "../../src/core/report.ts";
 import { stepKinds, stepStates } from "../../src/core/task.ts";
@@ -40,9 +40,9 @@ import {
   mysqlMigrations,
   postgresMigrations,
   sqliteMigrations,
-} from "../../src/database/migrations/history.ts";
+} from "../../src/database/migrate.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
-import { TAGS_MAX } from "../../src/jobs/tags.ts";
+import { TAGS_MAX } from "../../src/jobs/list.ts";
 import { partsOf } from "../../src/database/introspection.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 
@@ -156,7 +156,7 @@ suite("frozen migrations", () => {
     plant("jobs/postgres-statements.ts", "locked_by = $2", "locked_by = $2 and true");
     const program = `
       const { openStore } = await import("./src/app/store.ts");
-      const history = await import("./src/database/migrations/history.ts");
+      const history = await import("./src/database/migrate.ts");
       const { NAME_LENGTH_MAX } = await import("./src/core/name.ts");
       const store = await openStore("sqlite::memory:");
       const plan = await store.planMigration();

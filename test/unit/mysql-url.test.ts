@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { mysqlAddress, placeOf } from "../../src/database/mysql/address.ts";
-import { fill, jsonList, list, literal } from "../../src/database/mysql/literals.ts";
+import { fill, jsonList, list, literal } from "../../src/database/mysql/session.ts";
 
 const SECRET = "s3cr:et/p@ss";
 const user = `ada:${encodeURIComponent(SECRET)}`;

@@ -11,8 +11,8 @@ import {
   property,
   string,
 } from "fast-check";
-import { redactedFacts } from "../../src/config/redact.ts";
-import { HIDDEN, Redaction, useRedaction } from "../../src/core/redaction.ts";
+import { redactedFacts } from "../../src/config/secrets.ts";
+import { HIDDEN, Redaction, useRedaction } from "../../src/config/redaction.ts";
 
 suite("redaction rules", () => {
   test("a name hides fields wherever they are, in any case; a path hides one place", () => {

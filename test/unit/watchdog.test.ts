@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { Watchdog } from "../../src/worker/watchdog.ts";
+import { Watchdog } from "../../src/worker/blocked-stack.ts";
 
 const LIMIT_MS = 10_000;
 

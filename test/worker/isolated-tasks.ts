@@ -3,9 +3,8 @@ import { isMainThread, threadId } from "node:worker_threads";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 // Not from the index: every thread and process would load the whole library as TypeScript.
 import { GiveUpError } from "../../src/core/errors.ts";
-import { defineEvent } from "../../src/core/event.ts";
 import { RetryIn } from "../../src/core/retry.ts";
-import { type Context, defineTask } from "../../src/core/task.ts";
+import { type Context, defineEvent, defineTask } from "../../src/core/task.ts";
 import { NotDoneError } from "../../src/steps/errors.ts";
 
 const module = import.meta.url;

@@ -8,31 +8,40 @@ import { createHash } from "node:crypto";
 import { ReadTooLongError, StoreBusyError } from "../../core/errors.ts";
 import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
-import type { Change, Engine, Hint, Migration, Put, Row, Transaction } from "../engine.ts";
-import { MYSQL_TABLE, mysqlDialect, mysqlMigrations } from "../migrations/history.ts";
-import { Poll } from "../poll.ts";
-import { type Load, sumOf } from "../pool-stats.ts";
-import { readLimitMs } from "../read-limit.ts";
+import {
+  type Change,
+  type Engine,
+  type Hint,
+  type Load,
+  type Migration,
+  type Put,
+  readLimitMs,
+  type Row,
+  sumOf,
+  type Transaction,
+} from "../engine.ts";
+import { MYSQL_TABLE, mysqlDialect, mysqlMigrations } from "../migrate.ts";
+import { Poll } from "../notify.ts";
 import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import type { Ask } from "../user-tx/drivers.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { askOf } from "../user-tx/recognise.ts";
-import type { Ask } from "../user-tx/send.ts";
 import { type MysqlAddress, placeOf } from "./address.ts";
 import { isNoSuchThread, isStoppedStatement, translate } from "./errors.ts";
 import { introspection } from "./introspection.ts";
-import { filled, literal } from "./literals.ts";
-import { Pool } from "./pool.ts";
 import {
   type Answer,
   changesOf,
+  filled,
   flavourOf,
+  literal,
   loadDriver,
   numberIn,
   type Probe,
   rowsOf,
   Session,
 } from "./session.ts";
-import { type Exchange, Sessions } from "./sessions.ts";
+import { type Exchange, Pool, Sessions } from "./sessions.ts";
 import { type Send, SharedTransaction } from "./transaction.ts";
 
 interface MysqlOptions extends MysqlAddress {

@@ -1,8 +1,18 @@
 /** A transaction for the shared SQL, statement by statement. */
 import { type Row, TABLES, type Taking, type Transaction } from "../engine.ts";
 import { type Compiler, nothing, sql, type Sql } from "../sql.ts";
-import { fill, filled, inGroups, insertRows, jsonList, RawSql, tuple } from "./literals.ts";
-import { type Answer, changesOf, rowsOf } from "./session.ts";
+import {
+  type Answer,
+  changesOf,
+  fill,
+  filled,
+  inGroups,
+  insertRows,
+  jsonList,
+  RawSql,
+  rowsOf,
+  tuple,
+} from "./session.ts";
 
 /** Sends statements together and returns their answers. */
 export type Send = (statements: readonly string[]) => Promise<Answer[]>;

@@ -11,35 +11,45 @@ import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
 import {
   type Change,
+  type Condition,
   type Engine,
   type Hint,
+  type Load,
   type MigrationDialect,
   type PushState,
   type Put,
+  readLimitMs,
   readNow,
   type Row,
+  type TableCondition,
   type Transaction,
 } from "../engine.ts";
-import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrations/history.ts";
+import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrate.ts";
 import { noteOf, Notifier } from "../notify.ts";
-import type { Condition, Load, TableCondition } from "../pool-stats.ts";
-import { readLimitMs } from "../read-limit.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import { loadDriver, type PgPool, placeOf, type PostgresAddress, SCHEMA } from "./address.ts";
 import { readOnly } from "./errors.ts";
-import { introspection } from "./introspection.ts";
-import { Listener, notify, type PushParts } from "./listen.ts";
 import {
   addPartitions,
   dropWeek,
   endOf,
+  introspection,
   isOver,
   LIST,
   LOCK,
   partitionsFrom,
-} from "./partitions.ts";
-import { APPLICATION_NAME, openPool, type Pool, type Use } from "./pool.ts";
-import { loadOf, type Send, type Sending, Sessions } from "./session.ts";
+} from "./introspection.ts";
+import { Listener, notify, type PushParts } from "./listen.ts";
+import {
+  APPLICATION_NAME,
+  loadOf,
+  openPool,
+  type Pool,
+  type Send,
+  type Sending,
+  Sessions,
+  type Use,
+} from "./session.ts";
 import { CommitNotes, sendIn, SharedTransaction, userTransaction } from "./transaction.ts";
 
 interface PostgresOptions {

@@ -7,8 +7,7 @@
  */
 import { type Runtime, sleep } from "../../core/runtime.ts";
 import type { Hint, PushState } from "../engine.ts";
-import { readNote } from "../notify.ts";
-import { Poll } from "../poll.ts";
+import { Poll, readNote } from "../notify.ts";
 import type { Line, Pg, PostgresAddress } from "./address.ts";
 import type { Sessions } from "./session.ts";
 

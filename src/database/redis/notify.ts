@@ -6,8 +6,7 @@
 import { makeIds } from "../../core/id.ts";
 import { type Runtime, systemRuntime } from "../../core/runtime.ts";
 import { type Hint, importDriver, type PushState } from "../engine.ts";
-import { Notifier, readNote } from "../notify.ts";
-import { Poll } from "../poll.ts";
+import { Notifier, Poll, readNote } from "../notify.ts";
 
 const RECONNECT_MS_MAX = 5_000;
 

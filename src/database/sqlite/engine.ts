@@ -14,24 +14,22 @@ import {
   type Engine,
   type Hint,
   type Image,
+  type Introspection,
+  type Load,
   type Put,
   type Row,
   TABLES,
   type Taking,
   type Transaction,
 } from "../engine.ts";
-import { sqliteDialect, sqliteMigrations } from "../migrations/history.ts";
-import type { Load } from "../pool-stats.ts";
+import { afterByRow, bare, lanesByRecursion, partialIndexes } from "../introspection.ts";
+import { sqliteDialect, sqliteMigrations } from "../migrate.ts";
 import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
+import { type Ask, type Asked, FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
 import { asTheyAre } from "../user-errors.ts";
-import { FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
 import { askOf } from "../user-tx/recognise.ts";
-import type { Ask, Asked } from "../user-tx/send.ts";
-import { Connection, type Probe } from "./connection.ts";
-import { isBusy, translate } from "./errors.ts";
+import { Connection, isBusy, type Probe, translate } from "./connection.ts";
 import { checkFile, createFile, FileGuard } from "./file.ts";
-import { imageOf } from "./image.ts";
-import { introspection } from "./introspection.ts";
 import { FileWatch } from "./watch.ts";
 
 export interface SqliteOptions {
@@ -365,4 +363,67 @@ function checkLibrary(version: string): void {
     problem: `This Node includes SQLite ${version}, which can damage a file that several connections write to.`,
     remedy: `Use a Node with SQLite ${LIBRARY_OLDEST.join(".")} or later (any current Node 24 or newer).`,
   });
+}
+
+// Databases in memory are for tests, which open one each. Making the tables takes ten times as long as copying them, so
+// the first database of a process makes them, and the others start as its copy.
+
+let migrated: Uint8Array | null = null;
+
+export function imageOf(connection: Connection, runtime: Runtime): Image {
+  const { database } = connection;
+  let isEmpty = false;
+  const copy = (): boolean => {
+    isEmpty = database.prepare("select 1 from sqlite_schema limit 1").get() === undefined;
+    if (migrated === null || !isEmpty) return false;
+    connection.replace(migrated);
+    database.prepare("update holdfast_migration set applied_at = ?").run(runtime.now());
+    return true;
+  };
+  return {
+    copy: () => connection.read(copy),
+    keep: async () => {
+      if (isEmpty) migrated ??= await connection.read(() => database.serialize());
+    },
+  };
+}
+
+// The parts of the schema of an SQLite file.
+
+export const introspection: Introspection = {
+  /** A merge of both tables in the order of their ids; looking up each id would take three times as long. */
+  absent(from, others, limit) {
+    const first: Sql = sql`select id from ${from}`;
+    const minus = others.reduce((all, other) => sql`${all} except select id from ${other}`, first);
+    return sql`${minus} order by id limit ${limit}`;
+  },
+  after: afterByRow,
+  lanes: lanesByRecursion,
+  catalogue,
+  sparse: partialIndexes,
+};
+
+async function catalogue(engine: Engine): Promise<string[]> {
+  const things = await engine.all<{ type: string; name: string }>(sql`
+    select type, name from sqlite_schema where name like 'holdfast@_%' escape '@'`);
+  const columns = await engine.all<{ owner: string; name: string; place: number }>(sql`
+    select t.name as owner, c.name, c.pk as place
+      from sqlite_schema t
+      join pragma_table_xinfo(t.name) c
+     where t.type = 'table'
+       and t.name like 'holdfast@_%' escape '@'`);
+  const unique = await engine.all<{ owner: string; name: string }>(sql`
+    select t.name as owner, c.name
+      from sqlite_schema t
+      join pragma_index_list(t.name) i
+      join pragma_index_info(i.name) c
+     where t.type = 'table'
+       and t.name like 'holdfast@_%' escape '@'
+       and i.origin = 'u'`);
+  return [
+    ...things.map(({ type, name }) => `${type} ${bare(name)}`),
+    ...columns.map(({ owner, name }) => `column ${bare(owner)}.${name}`),
+    ...columns.filter(({ place }) => place > 0).map(({ owner }) => `primary key of ${bare(owner)}`),
+    ...unique.map(({ owner, name }) => `unique ${bare(owner)}.${name}`),
+  ];
 }

@@ -3,9 +3,10 @@
  *
  * We send statements and nothing else: the user begins and ends the transaction.
  */
-import { askConnection, askDriver } from "./drivers.ts";
 import {
   type Ask,
+  askConnection,
+  askDriver,
   askingJson,
   call,
   can,
@@ -19,7 +20,7 @@ import {
   type Shape,
   type Wanted,
   withNumbers,
-} from "./send.ts";
+} from "./drivers.ts";
 
 /** Drivers come last: some libraries have methods of the same names. */
 const LIBRARIES: readonly Library[] = [

@@ -1,5 +1,5 @@
 /** Everything was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
-import { waysTo } from "./flows.ts";
+import { waysTo } from "./jobs.ts";
 import type { Charges, History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 

@@ -1,5 +1,5 @@
 /** Every accepted job exists and has ended, and no other job exists: I1, I2; counters and attempts add up: I7, I9. */
-import type { History, Rows, Said, Violation } from "./history.ts";
+import type { History, Rows, Said, Violation, Witnessed } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
 type Finished = Rows["finished"][number];
@@ -133,4 +133,100 @@ function checkRecorded(
       problems.push(["I9", `records ${attempt.worker} at epoch ${attempt.epoch}, not ${owner}`]);
   }
   return problems;
+}
+
+// Every job of a flow starts after all that it waits for are done, and a flow exists whole or not at all: I11.
+
+/** What each job of a flow waits for, repeated here so that a mistake in the workload is noticed. */
+const AFTER: Readonly<Record<string, readonly string[]>> = {
+  first: [],
+  left: ["first"],
+  middle: ["first"],
+  right: ["first"],
+  last: ["left", "middle", "right"],
+};
+
+const SIZE = Object.keys(AFTER).length;
+
+interface Member {
+  readonly n: number;
+  readonly part: string;
+}
+
+/** How many jobs lead to this one, along all ways, with itself: what it must return. */
+export function waysTo(part: string): number {
+  return (AFTER[part] ?? []).reduce((sum, on) => sum + waysTo(on), 1);
+}
+
+export class FlowsCheck {
+  readonly violations: Violation[] = [];
+  readonly #members = new Map<string, Member>();
+  readonly #ids = new Map<string, string>();
+  readonly #done = new Set<string>();
+
+  constructor({ rows }: Pick<History, "rows">) {
+    for (const { id, task, payload } of rows.jobs) {
+      if (task !== "flow") continue;
+      const { n, part } = JSON.parse(payload) as Member;
+      this.#members.set(id, { n, part });
+      this.#ids.set(`${n} ${part}`, id);
+    }
+  }
+
+  /** How many flows there are. */
+  get flows(): number {
+    return this.#sizes.size;
+  }
+
+  see({ table, before, after }: Witnessed): void {
+    const id = String(after?.["id"]);
+    if (table === "finished" && after?.["status"] === "done") this.#done.add(id);
+    const member = this.#members.get(id);
+    if (member === undefined || table !== "lease" || before !== null) return;
+    for (const on of AFTER[member.part] ?? []) {
+      if (this.#done.has(this.#ids.get(`${member.n} ${on}`) ?? "")) continue;
+      this.#violate(`started as '${member.part}' before '${on}' was done`, id);
+    }
+  }
+
+  /** Called after the last change. */
+  end(): void {
+    for (const [n, size] of this.#sizes)
+      if (size !== SIZE) this.#violate(`flow ${n} has ${size} of its ${SIZE} jobs`);
+  }
+
+  get #sizes(): Map<number, number> {
+    const flows = Map.groupBy(this.#members.values(), ({ n }) => n);
+    return new Map([...flows].map(([n, members]) => [n, members.length]));
+  }
+
+  #violate(sentence: string, job?: string): void {
+    this.violations.push({ invariant: "I11", sentence, ...(job === undefined ? {} : { job }) });
+  }
+}
+
+// Every tick of a schedule has exactly one job, and every job of it has a tick: I13.
+
+export function checkTicks({ rows, schedule }: Pick<History, "rows" | "schedule">): Violation[] {
+  if (schedule === null) return [];
+  const { task, everyMs, from, until } = schedule;
+  const violations: Violation[] = [];
+  const violate = (sentence: string, job?: string): void =>
+    void violations.push({ invariant: "I13", sentence, ...(job === undefined ? {} : { job }) });
+  const byTick = Map.groupBy(rows.ticks, ({ tick }) => tick);
+  for (let tick = from; tick <= until; tick += everyMs) {
+    const runs = byTick.get(tick) ?? [];
+    byTick.delete(tick);
+    if (runs.length !== 1) violate(`tick ${tick} was handled ${runs.length} times`);
+  }
+  for (const tick of byTick.keys()) violate(`tick ${tick} is none of the schedule`);
+  const jobs = rows.jobs.filter((job) => job.task === task).map(({ id }) => id);
+  const byJob = Map.groupBy(rows.ticks, ({ job }) => job);
+  for (const id of jobs) {
+    const ticks = (byJob.get(id) ?? []).map(({ tick }) => tick);
+    if (ticks.length !== 1) violate(`is the job of ${ticks.length} ticks`, id);
+  }
+  const known = new Set<string | null>(jobs);
+  for (const { tick, job } of rows.ticks) if (!known.has(job)) violate(`tick ${tick} has no job`);
+  return violations;
 }

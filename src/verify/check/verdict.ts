@@ -1,12 +1,10 @@
 /** Compares everything that a run left behind with the promises. */
 import { checkEffects, countBy, countEffects, type Effects } from "./effects.ts";
-import { FlowsCheck } from "./flows.ts";
+import { type Accepted, checkAttempts, checkJobs, checkTicks, FlowsCheck } from "./jobs.ts";
 import type { History, Violation } from "./history.ts";
-import { type Accepted, checkAttempts, checkJobs } from "./jobs.ts";
 import { type Governed, LimitsCheck } from "./limits.ts";
 import { Positions } from "./positions.ts";
 import { checkRecovery, type Recovery } from "./recovery.ts";
-import { checkTicks } from "./ticks.ts";
 
 export interface Verdict {
   readonly violations: readonly Violation[];

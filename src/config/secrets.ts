@@ -5,7 +5,7 @@
  * anything that looks like one. When in doubt, text is redacted. The text may come from tasks or remote servers, so every rule
  * runs in linear time: no pattern restarts within text that it has already scanned.
  */
-import { HIDDEN, ownRedaction } from "../core/redaction.ts";
+import { HIDDEN, ownRedaction } from "./redaction.ts";
 
 export const REDACTED = "***";
 

@@ -5,7 +5,7 @@
  * other data (`card.number`, `customers.*.email`, where * is any one field or element). What is hidden is replaced by a text
  * that says so. Workers always get the whole data.
  */
-import { InvalidArgumentError } from "./errors.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 
 export const HIDDEN = "[hidden by redaction]";
 

@@ -23,8 +23,8 @@ import { lookAtMachine, sayHowQuiet } from "./machine.ts";
 import { openWitness, type Heard } from "./witness.ts";
 
 const SECONDS = numberFrom("SECONDS", 60);
-/** A worker that has just started still opens connections and looks around. */
-const SETTLE_MS = 5_000;
+/** A worker that has just started still opens connections, looks around, and prunes. */
+const SETTLE_MS = 10_000;
 /** The statements that are told one by one: the most frequent ones. */
 const FREQUENT_MAX = 6;
 

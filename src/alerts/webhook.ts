@@ -11,7 +11,7 @@ import { urlToHttpOptions } from "node:url";
 import { formatMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { ipv6Groups } from "../http/guards.ts";
+import { ipv6Groups } from "../core/ip.ts";
 import { checkKnown, checkList, checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Alert, AlertEvent } from "./alert.ts";

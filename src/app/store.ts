@@ -31,6 +31,7 @@ import { buildFold } from "../registry/marks.ts";
 import { SqlWorkers, type WorkersStore } from "../registry/store.ts";
 import { reportHooks, type ReportsStore, SqlReports } from "../reports/store.ts";
 import { scheduleChecks } from "../schedules/checks.ts";
+import { scheduleHooks } from "../schedules/runs.ts";
 import { type SchedulesStore, SqlSchedules } from "../schedules/store.ts";
 import type { MinuteFold } from "../stats/minute-totals.ts";
 import { SqlStats, type StatsStore } from "../stats/store.ts";
@@ -52,6 +53,7 @@ export const jobHooks: readonly JobHooks[] = [
   wakeHooks,
   reportHooks,
   bulkHooks,
+  scheduleHooks,
 ];
 
 /** What features count when a minute is over. */

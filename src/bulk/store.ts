@@ -183,13 +183,11 @@ export class SqlBulk {
 
   /** The oldest running action that this process carries out, or that no process does; null: there is none. */
   async next(carrier: string): Promise<string | null> {
-    const now = this.#engine.now();
     const [row] = await this.#engine.all<{ id: string }>(sql`
       select id
         from holdfast.bulk_action
        where ended_at is null
-         and (carrier is null or carrier = ${carrier}
-              or changed_at < ${now} - ${CARRIER_MS} or changed_at > ${now} + ${CARRIER_MS})
+         and (carrier = ${carrier} or ${isLeft(this.#engine)})
        order by id
        limit 1`);
     return row?.id ?? null;
@@ -280,6 +278,12 @@ export class SqlBulk {
       position: { walk, before },
     }));
   }
+}
+
+/** No process carries it out, or the one that did has stopped. */
+function isLeft(engine: Engine): Sql {
+  const now = engine.now();
+  return sql`(carrier is null or changed_at < ${now} - ${CARRIER_MS} or changed_at > ${now} + ${CARRIER_MS})`;
 }
 
 interface Turn {
@@ -438,6 +442,9 @@ async function changeAll(
 
 /** Ended actions are kept as long as the jobs that are kept longest. */
 export const bulkHooks: JobHooks = {
+  upcoming: (engine) => sql`
+           (select 0 from holdfast.bulk_action where ended_at is null and ${isLeft(engine)} limit 1) as "bulkInMs"`,
+
   async beforePrune(engine, tx, olderThanMs) {
     await tx.run(
       sql`delete from holdfast.bulk_action where ended_at < ${engine.now()} - ${olderThanMs}`,

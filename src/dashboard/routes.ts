@@ -18,7 +18,7 @@ import { auditedBy, route, type Route } from "../http/route.ts";
 import * as s from "../http/route.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
 import { attemptSchema, jobSchema, jobSummarySchema, stepSchema } from "../jobs/routes.ts";
-import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/rules.ts";
+import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Usual } from "../stats/times.ts";

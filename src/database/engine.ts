@@ -348,7 +348,7 @@ export interface PoolUse {
 }
 
 /** Transactions that did not succeed at once. */
-interface Tally {
+export interface Tally {
   rolledBack: number;
   /** Run again: the database asked for it, was locked, or was lost before anything was written. */
   repeated: number;

@@ -102,14 +102,13 @@ async function knownOf(
 
 /** Loaded when the doctor first runs: a worker never needs them. */
 async function checksFor(kind: EngineKind): Promise<readonly Check[]> {
-  const { mysqlChecks, postgresChecks, sqliteChecks } = await import("./server-checks.ts");
   switch (kind) {
     case "sqlite":
-      return sqliteChecks;
+      return (await import("./sqlite.ts")).checks;
     case "postgres":
-      return postgresChecks;
+      return (await import("./postgres.ts")).checks;
     case "mysql":
-      return mysqlChecks;
+      return (await import("./mysql.ts")).checks;
   }
 }
 

@@ -15,7 +15,7 @@ import {
   type Rule,
   ruleOf,
   type RuleRow,
-} from "../limits/rules.ts";
+} from "../limits/gates.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";
 import type {

@@ -126,6 +126,7 @@ export const flowHooks: JobHooks = {
   stoppedWaiting: stopWaiting,
   reviveMember,
   keepsFinished: IS_READ,
+  upcoming: () => sql`(select 0 from holdfast.dep where look = 1 limit 1) as "flowsInMs"`,
 
   async beforePrune(engine, tx, olderThanMs) {
     const isOld = sql`created_at < ${engine.now()} - ${olderThanMs}

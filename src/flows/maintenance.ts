@@ -35,10 +35,11 @@ export class FlowMaintenance {
     this.#walkedAt = parts.runtime.monotonic();
   }
 
-  /** Returns in how many milliseconds to call it again, at the latest. */
-  async once(): Promise<number> {
+  /** `isDue`: there are jobs to look at. Returns in how many milliseconds to call it again, at the latest. */
+  async once(isDue: boolean): Promise<number> {
     const { flows } = this.#parts.store;
     await this.#walkNowAndThen();
+    if (!isDue && this.#cursor === null) return Number.POSITIVE_INFINITY;
     const { looked, ended, next } = await flows.sweep({
       after: this.#cursor,
       limit: PAGE,

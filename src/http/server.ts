@@ -13,7 +13,8 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
-import { neighbourhood, SECURITY_HEADERS } from "./guards.ts";
+import { neighbourhood } from "../core/ip.ts";
+import { SECURITY_HEADERS } from "./guards.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Limits } from "./limits.ts";
 

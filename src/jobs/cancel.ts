@@ -16,11 +16,11 @@ import {
   jobColumns,
   type JobColumns,
   laneName,
+  markLanes,
   putReady,
   readyRow,
   type WaitingRow,
 } from "./rows.ts";
-import { markLanes } from "./place.ts";
 import { moveWithHooks, stopWaiting, type Touched } from "./settle.ts";
 
 /** How often a cancel looks for a job that moves between tables in the meantime. */

@@ -45,11 +45,11 @@ import {
   dueTime,
   type FinishedRow,
   type JobColumns,
+  readAgeing,
   readyRow,
   replacedError,
   startByTime,
 } from "./rows.ts";
-import { readAgeing } from "./place.ts";
 import { moveWithHooks, settleIn } from "./settle.ts";
 import type { Enqueued, NewJob } from "./store.ts";
 import { tagRows } from "./list.ts";

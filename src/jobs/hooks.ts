@@ -31,6 +31,8 @@ export interface JobHooks {
   revived?(tx: Transaction, id: string): Promise<void>;
   /** The same for a job that may wait for others. Null: it must not be revived now; only a job that follows another. */
   reviveMember?(engine: Engine, tx: Transaction, revival: Revival): Promise<Revived | null>;
+  /** Background work of the feature, as a column of `Upcoming`: in how many milliseconds there is some. */
+  upcoming?(engine: Engine): Sql;
   /** A condition of finished jobs that are not pruned yet. */
   readonly keepsFinished?: Sql;
   /** Before jobs are pruned: deletes rows that belong to no job and are older than any job is kept. */

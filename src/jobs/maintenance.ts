@@ -1,6 +1,6 @@
 import { finalStatuses, type Status } from "../core/job.ts";
-import { type Engine, readNow, type Transaction } from "../database/engine.ts";
-import { sql, type Sql } from "../database/sql.ts";
+import { readNow, type Transaction } from "../database/engine.ts";
+import { nothing, sql, type Sql } from "../database/sql.ts";
 import { besideEach, culpritsOf } from "./outages.ts";
 import type { MoveContext } from "./hooks.ts";
 import { prunePacing } from "./pacing.ts";
@@ -84,15 +84,21 @@ function endedUnclaimed(row: FinishedRow): Settled {
   return { id, worker: "", epoch, queue, task, status, attempts, dueAt: null };
 }
 
-/** Reads the first entry of the index on due times: for min(), some engines read all of it, others the whole table. */
-export async function upcoming(engine: Engine): Promise<Upcoming> {
+/**
+ * Reads the first entry of the index on due times: for min(), some engines read all of it, others the whole table.
+ *
+ * One statement for all features: where the database does not push, idle workers run it every second.
+ */
+export async function upcoming({ engine, hooks }: MoveContext): Promise<Upcoming> {
+  const features = hooks.flatMap((hook) => hook.upcoming?.(engine) ?? []);
+  const columns = features.reduce((all, column) => sql`${all}, ${column}`, nothing);
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
            (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs",
            (select start_by from ${engine.introspection.sparse.deadlines} where start_by >= 0 order by start_by limit 1) - ${engine.now()}
              as "pendingUntilMs",
            (select start_by from holdfast.waiting where start_by is not null order by start_by limit 1) - ${engine.now()}
-             as "waitingUntilMs"`);
+             as "waitingUntilMs"${columns}`);
   return row as Upcoming;
 }
 

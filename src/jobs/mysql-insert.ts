@@ -22,8 +22,7 @@ import type { Exchange } from "../database/mysql/sessions.ts";
 import { traceRows } from "../tracing/tracing.ts";
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import { statements } from "./mysql-statements.ts";
-import { isAlike } from "./rows.ts";
-import { shiftOf } from "./place.ts";
+import { isAlike, shiftOf } from "./rows.ts";
 import type { Enqueued, NewJob } from "./store.ts";
 import { tagRows } from "./list.ts";
 

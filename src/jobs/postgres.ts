@@ -11,8 +11,7 @@ import type { PostgresEngine } from "../database/postgres/engine.ts";
 import { isDuplicate } from "../database/postgres/errors.ts";
 import type { Send, Sending } from "../database/postgres/session.ts";
 import { traceRows } from "../tracing/tracing.ts";
-import { type EndingLease, isAlike } from "./rows.ts";
-import { shiftOf } from "./place.ts";
+import { type EndingLease, isAlike, shiftOf } from "./rows.ts";
 import { FIELD, holdKeys, ROW, statements } from "./postgres-statements.ts";
 import { settleTaken, settledAsClaimed } from "./settle.ts";
 import {

@@ -233,9 +233,9 @@ export class SqlJobs {
     return moved;
   }
 
-  /** How long until there is a job to promote, and a lease to reclaim. */
+  /** How long until there is a job to promote, a lease to reclaim, or background work of a feature. */
   upcoming() {
-    return maintenance.upcoming(this.#engine);
+    return maintenance.upcoming(this.#context);
   }
 
   /**

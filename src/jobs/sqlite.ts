@@ -15,9 +15,9 @@ import {
   type JobValues,
   laneName,
   nextRow,
+  shiftOf,
   startByTime,
 } from "./rows.ts";
-import { shiftOf } from "./place.ts";
 import { settled as describe } from "./settle.ts";
 import { statements } from "./sqlite-statements.ts";
 import {

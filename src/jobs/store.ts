@@ -189,6 +189,10 @@ export interface Upcoming {
   /** When the first pending, or waiting, job must have started. */
   readonly pendingUntilMs: number | null;
   readonly waitingUntilMs: number | null;
+  /** Background work of features: waits that maintenance looks at, bulk actions, ticks of schedules. */
+  readonly flowsInMs: number | null;
+  readonly bulkInMs: number | null;
+  readonly schedulesInMs: number | null;
 }
 
 export interface JobSummary {

@@ -8,7 +8,7 @@ import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { ClaimRules, RuledTurn } from "../jobs/hooks.ts";
-import { markLanes } from "../jobs/place.ts";
+import { markLanes } from "../jobs/rows.ts";
 import type {
   ClaimedJob,
   Claiming,
@@ -17,8 +17,19 @@ import type {
   LanesWanted,
   LockedJob,
 } from "../jobs/store.ts";
-import { type GateRow, Gates, runningByTask, type RunningRow, type SeenGate } from "./gates.ts";
-import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
+import {
+  type GateRow,
+  Gates,
+  type Lane,
+  laneFor,
+  laneOf,
+  type Rule,
+  ruleOf,
+  type RuleRow,
+  runningByTask,
+  type RunningRow,
+  type SeenGate,
+} from "./gates.ts";
 
 /** Lanes that one turn looks at. Saturated lanes cost a look each, and the next turn goes on behind them. */
 const VISITS_MAX = 2_000;

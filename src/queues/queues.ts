@@ -10,7 +10,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import type { QueueExplanation } from "../core/explanation.ts";
 import { bareName, checkKey, checkName, checkQueue, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
-import { defaultBurst, type Rate, type Rule } from "../limits/rules.ts";
+import { defaultBurst, type Rate, type Rule } from "../limits/gates.ts";
 import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
 export interface RateOptions {

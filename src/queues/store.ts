@@ -5,8 +5,14 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
 import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
-import { countLeasesOf, govern } from "../limits/gates.ts";
+import {
+  countLeasesOf,
+  govern,
+  isLimited,
+  type Rule,
+  ruleOf,
+  type RuleRow,
+} from "../limits/gates.ts";
 import { pauseAll, resumeAll } from "./pause-all.ts";
 
 /** A rule to set, or to remove if it limits nothing and has no weight. */

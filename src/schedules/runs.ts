@@ -5,7 +5,7 @@ import { asRow, type Engine, type Hint, readNow, type Transaction } from "../dat
 import { sql } from "../database/sql.ts";
 import { enqueueIn } from "../jobs/enqueue-policy.ts";
 import { checkOptions } from "../jobs/enqueue.ts";
-import type { MoveContext } from "../jobs/hooks.ts";
+import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import type { NewJob } from "../jobs/store.ts";
 import {
   type Definition,
@@ -427,3 +427,10 @@ export async function insertAgain<T>(act: () => Promise<T>, tries = TRIES_MAX): 
     return insertAgain(act, tries - 1);
   }
 }
+
+export const scheduleHooks: JobHooks = {
+  upcoming: (engine) => sql`
+           coalesce((select 0 from holdfast.schedule where queued_count > 0 and paused_at is null limit 1),
+                    (select next_at from holdfast.schedule where paused_at is null and next_at is not null order by next_at limit 1)
+                      - ${engine.now()}) as "schedulesInMs"`,
+};

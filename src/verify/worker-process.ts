@@ -16,6 +16,65 @@ import {
 import { endWithParent, type Order, type ProcessConfig, ProcessLog, sayReady } from "./process.ts";
 import { tasksOf } from "./tasks.ts";
 
+// Holds one job at a time through the lease API. It has no watchdog, so it writes when it wakes up, however late: after
+// each freeze there is a write that the database must refuse.
+
+const HOLDS_MS_MAX = 1_000;
+
+const RESTS_MS = 200;
+
+class LeaseClient {
+  readonly name: string;
+  readonly #leases: Leases;
+  readonly #processLog: ProcessLog;
+  readonly #stopping = new AbortController();
+  readonly #stopped: Promise<void>;
+
+  constructor(parts: { name: string; leases: Leases; processLog: ProcessLog }) {
+    this.name = parts.name;
+    this.#leases = parts.leases;
+    this.#processLog = parts.processLog;
+    this.#stopped = this.#work();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#stopped;
+  }
+
+  async #work(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      // While the database is away, the lease expires.
+      const worked = await this.#once().catch(() => false);
+      if (!worked) await sleep(systemRuntime, RESTS_MS, { signal });
+    }
+  }
+
+  async #once(): Promise<boolean> {
+    const wanted = { worker: this.name, queues: [LEASE_CLIENTS], lease: LEASE_MS };
+    const [lease] = await this.#leases.acquire(wanted);
+    if (lease === undefined) return false;
+    const { id: job, epoch } = lease;
+    this.#processLog.say({ f: "run", job, epoch, worker: this.name });
+    await sleep(systemRuntime, systemRuntime.random() * HOLDS_MS_MAX);
+    await this.#handBack(lease);
+    return true;
+  }
+
+  async #handBack(lease: Lease): Promise<void> {
+    const { id: job, epoch } = lease;
+    const { n } = lease.input as Input;
+    try {
+      await this.#leases.release(lease, { as: "done", result: { n, epoch } });
+      this.#processLog.say({ f: "done", job, epoch, worker: this.name });
+    } catch (error) {
+      if (!(error instanceof LeaseLostError)) throw error;
+      this.#processLog.say({ f: "refused", job, epoch });
+    }
+  }
+}
+
 const POLL_MS = 1_000;
 
 /** A frozen worker is not dead: its jobs are taken back when their leases end, not before. */
@@ -100,63 +159,4 @@ async function obey(order: Order): Promise<void> {
   await holdfast.close();
   processLog[Symbol.dispose]();
   process.disconnect?.();
-}
-
-// Holds one job at a time through the lease API. It has no watchdog, so it writes when it wakes up, however late: after
-// each freeze there is a write that the database must refuse.
-
-const HOLDS_MS_MAX = 1_000;
-
-const RESTS_MS = 200;
-
-class LeaseClient {
-  readonly name: string;
-  readonly #leases: Leases;
-  readonly #processLog: ProcessLog;
-  readonly #stopping = new AbortController();
-  readonly #stopped: Promise<void>;
-
-  constructor(parts: { name: string; leases: Leases; processLog: ProcessLog }) {
-    this.name = parts.name;
-    this.#leases = parts.leases;
-    this.#processLog = parts.processLog;
-    this.#stopped = this.#work();
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#stopped;
-  }
-
-  async #work(): Promise<void> {
-    const { signal } = this.#stopping;
-    while (!signal.aborted) {
-      // While the database is away, the lease expires.
-      const worked = await this.#once().catch(() => false);
-      if (!worked) await sleep(systemRuntime, RESTS_MS, { signal });
-    }
-  }
-
-  async #once(): Promise<boolean> {
-    const wanted = { worker: this.name, queues: [LEASE_CLIENTS], lease: LEASE_MS };
-    const [lease] = await this.#leases.acquire(wanted);
-    if (lease === undefined) return false;
-    const { id: job, epoch } = lease;
-    this.#processLog.say({ f: "run", job, epoch, worker: this.name });
-    await sleep(systemRuntime, systemRuntime.random() * HOLDS_MS_MAX);
-    await this.#handBack(lease);
-    return true;
-  }
-
-  async #handBack(lease: Lease): Promise<void> {
-    const { id: job, epoch } = lease;
-    const { n } = lease.input as Input;
-    try {
-      await this.#leases.release(lease, { as: "done", result: { n, epoch } });
-      this.#processLog.say({ f: "done", job, epoch, worker: this.name });
-    } catch (error) {
-      if (!(error instanceof LeaseLostError)) throw error;
-      this.#processLog.say({ f: "refused", job, epoch });
-    }
-  }
 }

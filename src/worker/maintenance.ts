@@ -5,7 +5,7 @@ import type { Runtime } from "../core/runtime.ts";
 import { FlowMaintenance } from "../flows/maintenance.ts";
 import type { FlowsStore } from "../flows/store.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
-import type { Settled } from "../jobs/store.ts";
+import type { Settled, Upcoming } from "../jobs/store.ts";
 import type { LocksStore } from "../locks/store.ts";
 import type { QueuesStore } from "../queues/store.ts";
 
@@ -56,6 +56,8 @@ interface MaintenanceParts {
     readonly crashesMax: number;
     readonly keepMs: Record<FinalStatus, number>;
   };
+  /** Background work of features that have a loop of their own. */
+  readonly onUpcoming: (upcoming: Upcoming) => void;
   readonly onReclaimed: (reclaimed: Settled) => void;
   readonly onExpired: (expired: Settled) => void;
 }
@@ -77,9 +79,11 @@ export class Maintenance {
 
   /** One query tells whether there is work, and when there will be. */
   async once(): Promise<number> {
-    const { store, settings, onExpired } = this.#parts;
+    const { store, settings, onUpcoming, onExpired } = this.#parts;
     const { everyMs, graceMs, idleMs } = settings;
-    const { dueInMs, leaseEndsInMs, ...upcoming } = await store.jobs.upcoming();
+    const upcoming = await store.jobs.upcoming();
+    onUpcoming(upcoming);
+    const { dueInMs, leaseEndsInMs } = upcoming;
     const startsBy = [upcoming.pendingUntilMs, upcoming.waitingUntilMs].map((ms) => ms ?? idleMs);
     const isLate = startsBy.some((ms) => ms <= 0);
     const isDue = dueInMs !== null && dueInMs <= 0;
@@ -90,7 +94,7 @@ export class Maintenance {
     const reclaimed = isLost ? await this.#reclaim() : this.#noneLost();
     await this.#countNowAndThen();
     const pruned = await this.#pruneNowAndThen();
-    const flowsInMs = await this.#flows.once();
+    const flowsInMs = await this.#flows.once(upcoming.flowsInMs !== null);
     if (flowsInMs === 0 || [late.length, reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
     // The next job may be due any moment.
     if (moved > 0) return NEXT_LOOK_MS;

@@ -15,6 +15,7 @@ import type { Context } from "../core/task.ts";
 import { withinLimit } from "../core/wait.ts";
 import type { Hint } from "../database/engine.ts";
 import type { Children } from "../isolation/children.ts";
+import type { Upcoming } from "../jobs/store.ts";
 import type { LocksStore } from "../locks/store.ts";
 import type { QueuesStore } from "../queues/store.ts";
 import type { WorkersStore } from "../registry/store.ts";
@@ -64,9 +65,6 @@ const BULK_LOOK_MS = 1_000;
 
 /** … and due jobs this long after the first write. */
 const NEWS_MS = 100;
-
-/** After a write of another process, schedules are read within this time. */
-const SCHEDULES_MS = 1_000;
 
 /** Workers that wait for the same job spread their queries over this much time. */
 const SPREAD_MS = 10;
@@ -318,6 +316,7 @@ export class WorkerSession {
         crashesMax,
         keepMs,
       },
+      onUpcoming: (upcoming) => this.onUpcoming(upcoming),
       onReclaimed: (job) => reporter.recovered(job),
       onExpired: (job) => reporter.expired(job),
     });
@@ -438,7 +437,6 @@ export class WorkerSession {
     // The jobs that an item waits for may have ended.
     const concernsItems = hint.kind === "finished" && items !== undefined;
     if (hint.kind === "unknown" || concernsItems) this.onNews();
-    if (hint.kind === "unknown") schedules.wakeWithin(SCHEDULES_MS);
     if (hint.kind === "finished" && this.#scheduler.awaitsJobs) schedules.wake();
     if (hint.kind === "workers") this.#renewer.heartbeatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
@@ -458,6 +456,13 @@ export class WorkerSession {
     maintenance.wakeWithin(inMs + SPREAD_MS * this.#parts.runtime.random());
   }
 
+  /** Maintenance has looked for the work of these loops too. */
+  onUpcoming({ bulkInMs, schedulesInMs }: Upcoming): void {
+    const { bulk, schedules } = this.#loops;
+    if (bulkInMs !== null) bulk.wakeWithin(bulkInMs);
+    if (schedulesInMs !== null) schedules.wakeWithin(Math.max(0, schedulesInMs));
+  }
+
   wakePollCycle(): void {
     for (const loop of this.#loops.pollCycle) loop.wake();
   }
@@ -469,7 +474,6 @@ export class WorkerSession {
       () => {
         this.#news = null;
         this.#loops.maintenance.wake();
-        this.#loops.bulk.wake();
         this.#loops.items?.wake();
       },
       "background",

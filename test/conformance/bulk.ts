@@ -353,16 +353,18 @@ export const bulk: Group = (open) => {
     const { store, clock } = await open();
     await many(store, 501);
     const row = await startBulk(store, { action: "cancel", filter: { status: "pending" } });
-    assert.equal(await store.bulk.next("a"), row.id);
+    const inMs = async (): Promise<number | null> => (await store.jobs.upcoming()).bulkInMs;
+    assert.deepEqual([await store.bulk.next("a"), await inMs()], [row.id, 0]);
     assert.ok(await carrierOf(store, "a").once());
     assert.equal(await store.bulk.next("a"), row.id);
-    assert.equal(await store.bulk.next("b"), null);
+    assert.deepEqual([await store.bulk.next("b"), await inMs()], [null, null]);
     clock.advance(CARRIER_MS + 1);
-    assert.equal(await store.bulk.next("b"), row.id);
+    assert.deepEqual([await store.bulk.next("b"), await inMs()], [row.id, 0]);
     clock.advance(-3 * CARRIER_MS); // a clock that was set back must not keep it from others
-    assert.equal(await store.bulk.next("b"), row.id);
+    assert.deepEqual([await store.bulk.next("b"), await inMs()], [row.id, 0]);
     assert.ok(await carrierOf(store, "b").once());
     assert.ok(!(await carrierOf(store, "b").once()));
+    assert.equal(await inMs(), null);
   });
 
   test("ended actions are deleted when no job is kept as long", async () => {

@@ -414,9 +414,11 @@ export const flows: Group = (open) => {
       ended: 0,
       next: null,
     });
+    assert.equal((await store.jobs.upcoming()).flowsInMs, 0);
     await settleOne(store, failed(await claimOne(store)));
     assert.equal((await mustFind(store, job.id)).status, "waiting");
     await maintain(store);
+    assert.equal((await store.jobs.upcoming()).flowsInMs, null);
     assert.equal((await mustFind(store, job.id)).status, "failed");
     await assertSound(bundle);
     assert.equal((await store.flows.sweep({ after: null, limit: 10, all: false })).looked, 0);

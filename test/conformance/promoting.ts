@@ -27,6 +27,9 @@ const NOTHING_COMES = {
   leaseEndsInMs: null,
   pendingUntilMs: null,
   waitingUntilMs: null,
+  flowsInMs: null,
+  bulkInMs: null,
+  schedulesInMs: null,
 };
 
 export const promoting: Group = (open) => {

@@ -127,8 +127,10 @@ export const schedules: Group = (open) => {
       queued: [],
       nextInMs: MINUTE_MS,
     });
+    assert.equal((await store.jobs.upcoming()).schedulesInMs, MINUTE_MS);
     assert.equal(await store.schedules.fire("nightly"), null);
     clock.advance(MINUTE_MS);
+    assert.equal((await store.jobs.upcoming()).schedulesInMs, 0);
     assert.deepEqual((await store.schedules.due({ limit: 10 })).due, ["nightly"]);
     const fired = await store.schedules.fire("nightly");
     const [run] = fired?.runs ?? [];
@@ -296,6 +298,7 @@ export const schedules: Group = (open) => {
       queued: [],
       nextInMs: null,
     });
+    assert.equal((await store.jobs.upcoming()).schedulesInMs, null);
     assert.equal(await store.schedules.fire("nightly"), null);
     const resumed = await store.schedules.resume("nightly", by());
     assert.deepEqual([resumed.pausedAt, resumed.nextAt], [null, START_AT + 11 * MINUTE_MS]);
@@ -333,6 +336,7 @@ export const schedules: Group = (open) => {
     }
     assert.deepEqual(await outcomes(store), ["enqueued", "queued", "queued"]);
     assert.deepEqual((await store.schedules.due({ limit: 10 })).queued, ["nightly"]);
+    assert.equal((await store.jobs.upcoming()).schedulesInMs, 0);
     for (let left = 2; left > 0; left -= 1) {
       assert.equal(await store.schedules.release("nightly"), null);
       await settleOne(store, done(await claimOne(store)));

@@ -2,11 +2,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import {
-  mysqlChecks as mysql,
-  postgresChecks as postgres,
-  sqliteChecks as sqlite,
-} from "../../src/doctor/server-checks.ts";
+import { checks as mysql } from "../../src/doctor/mysql.ts";
+import { checks as postgres } from "../../src/doctor/postgres.ts";
+import { checks as sqlite } from "../../src/doctor/sqlite.ts";
 import { checkGroups } from "../../src/app/store.ts";
 
 const guide = readFileSync(new URL("../../docs/guide/doctor.md", import.meta.url), "utf8")

@@ -9,14 +9,13 @@ import { Client } from "pg";
 import type { Check, Offender } from "../../src/database/check.ts";
 import { Doctor } from "../../src/app/ops.ts";
 import { openHoldfast } from "../../src/index.ts";
+import { historyList, oldTransaction as oldOnMysql } from "../../src/doctor/mysql.ts";
 import {
   deadRows,
-  historyList,
-  oldMysqlTransaction as oldOnMysql,
-  oldPostgresTransaction as oldOnPostgres,
+  oldTransaction as oldOnPostgres,
   preparedTransaction,
-  walFile,
-} from "../../src/doctor/server-checks.ts";
+} from "../../src/doctor/postgres.ts";
+import { walFile } from "../../src/doctor/sqlite.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
 import { newJob } from "../support/jobs.ts";

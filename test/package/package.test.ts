@@ -90,6 +90,20 @@ function run(command: string, args: readonly string[], cwd: string, timeout = RU
   });
 }
 
+/** The packages that these files of a folder import, and the files that they import, unless they do so on demand. */
+function packagesOf(folder: string, files: readonly string[]): Set<string> {
+  const packages = new Set<string>();
+  const seen = new Set(files);
+  for (const file of seen) {
+    const text = readFileSync(join(folder, file), "utf8");
+    for (const [, from = ""] of text.matchAll(/^(?:import|export)\b[^;]*?"([^"]+)";/gm)) {
+      if (from.startsWith("./")) seen.add(from.slice(2));
+      else if (!from.startsWith("node:")) packages.add(from);
+    }
+  }
+  return packages;
+}
+
 describe("the published package", () => {
   let app: string;
 
@@ -149,6 +163,16 @@ describe("the published package", () => {
   test("the command runs on it", () => {
     const help = run(process.execPath, ["node_modules/holdfast/bin/holdfast.js", "--help"], app);
     assert.match(help, /Usage: holdfast/);
+  });
+
+  test("a worker on SQLite loads neither the server's packages nor a driver", () => {
+    const dist = join(app, "node_modules/holdfast/dist");
+    const work = readdirSync(dist).find((file) => /^start-.*\.js$/.test(file));
+    assert.ok(work !== undefined);
+    const packages = packagesOf(dist, ["cli-main.js", work]);
+    assert.ok(packages.has("commander"));
+    for (const heavy of ["zod", "hono", "@hono/node-server", "pg", "mysql2", "ioredis"])
+      assert.ok(!packages.has(heavy), `${heavy} is loaded before it is needed`);
   });
 
   test("its entries have types, and the database layer is in none of them", () => {

@@ -1,7 +1,7 @@
 /** Addresses of IPv6 as numbers, and which addresses are counted as one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ipv6Groups, neighbourhood } from "../../src/http/guards.ts";
+import { ipv6Groups, neighbourhood } from "../../src/core/ip.ts";
 
 test("an address of IPv6 has eight groups, however it is written", () => {
   const cases: Readonly<Record<string, readonly number[] | null>> = {

@@ -26,6 +26,7 @@ test("a worker that has started runs jobs first, and prunes seconds later", asyn
       crashesMax: 3,
       keepMs: { done: 1_000, failed: 1_000, cancelled: 1_000, expired: 1_000 },
     },
+    onUpcoming: () => {},
     onReclaimed: () => {},
     onExpired: () => {},
   });

@@ -28,9 +28,8 @@ import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } f
 import { type Ask, type Asked, FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { askOf } from "../user-tx/recognise.ts";
-import { Connection, isBusy, type Probe, translate } from "./connection.ts";
+import { Connection, FileWatch, isBusy, type Probe, translate } from "./connection.ts";
 import { checkFile, createFile, FileGuard } from "./file.ts";
-import { FileWatch } from "./watch.ts";
 
 export interface SqliteOptions {
   readonly path: string;

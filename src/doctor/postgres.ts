@@ -1,13 +1,10 @@
-/** What can be wrong with the database that holds jobs, on each engine. */
-import { statSync } from "node:fs";
+/** What can be wrong with a PostgreSQL that holds jobs: dead rows that are not cleaned up, and what prevents the cleanup. */
 import { formatMs } from "../core/duration.ts";
 import { StoreRefusedError } from "../core/errors.ts";
 import { asking, type Check, type Offender } from "../database/check.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { pushDown } from "./schema-checks.ts";
-
-// PostgreSQL: dead rows that are not cleaned up, and what prevents the cleanup.
 
 /** The hot tables are vacuumed after every ten thousand dead rows. */
 const DEAD_MAX = 100_000;
@@ -18,7 +15,7 @@ const OPEN_MS_MAX = 5 * 60_000;
 const IS_OURS = sql`c.relnamespace = (
              select m.relnamespace from pg_catalog.pg_class m where m.oid = to_regclass('holdfast.migration'))`;
 
-export const postgresChecks: readonly Check[] = [
+export const checks: readonly Check[] = [
   pushDown,
   deadRows({ most: DEAD_MAX }),
   {
@@ -41,7 +38,7 @@ export const postgresChecks: readonly Check[] = [
       ({ subject, detail }) => ({ subject, detail, sinceAt: null }),
     ),
   },
-  oldPostgresTransaction({ openMsMax: OPEN_MS_MAX }),
+  oldTransaction({ openMsMax: OPEN_MS_MAX }),
   preparedTransaction({ openMsMax: OPEN_MS_MAX }),
   {
     name: "replication-slot",
@@ -95,7 +92,7 @@ export function deadRows({ most }: { readonly most: number }): Check {
   };
 }
 
-export function oldPostgresTransaction({ openMsMax }: { readonly openMsMax: number }): Check {
+export function oldTransaction({ openMsMax }: { readonly openMsMax: number }): Check {
   const ask = asking<{
     pid: number;
     user: string;
@@ -167,148 +164,5 @@ export function preparedTransaction({ openMsMax }: { readonly openMsMax: number 
         sinceAt: at,
       }),
     ),
-  };
-}
-
-// What can be wrong with a MySQL or MariaDB server that holds jobs.
-
-/** A busy server has some thousands; from here on every read looks through old versions of rows. */
-const HISTORY_MAX = 1_000_000;
-
-export const mysqlChecks: readonly Check[] = [
-  pushDown,
-  oldMysqlTransaction({ openMsMax: OPEN_MS_MAX }),
-  historyList({ most: HISTORY_MAX }),
-];
-
-export function oldMysqlTransaction({ openMsMax }: { readonly openMsMax: number }): Check {
-  return {
-    name: "old-transaction",
-    severity: "warning",
-    problem: "Transactions have been open for so long that old row versions cannot be purged.",
-    remedy: "Find out what they are doing, then end them: kill <session>.",
-    cost: "quick",
-    find: asking<{ id: number; user: string | null; state: string; at: number; openMs: number }>(
-      (_engine, { limit }) => sql`
-        select t.trx_mysql_thread_id as id, p.user as "user", lower(coalesce(p.command, t.trx_state)) as state,
-               cast(unix_timestamp(t.trx_started) * 1000 as signed) as at,
-               1000 * timestampdiff(second, t.trx_started, now()) as "openMs"
-          from information_schema.innodb_trx t
-          left join information_schema.processlist p on p.id = t.trx_mysql_thread_id
-         where t.trx_mysql_thread_id <> connection_id()
-           and 1000 * timestampdiff(second, t.trx_started, now()) >= ${openMsMax}
-         order by t.trx_started
-         limit ${limit}`,
-      ({ id, user, state, at, openMs }) => ({
-        subject: `session ${id}`,
-        detail: `of ${user ?? "?"} has been in a transaction for ${formatMs(openMs)} (${state})`,
-        sinceAt: at,
-      }),
-    ),
-  };
-}
-
-export function historyList({ most }: { readonly most: number }): Check {
-  return {
-    name: "history-list",
-    severity: "warning",
-    problem: "The server keeps more old row versions than it can purge, so reads become slower.",
-    remedy:
-      "See old-transaction for the cause. If there is none, raise innodb_purge_threads or reduce the load.",
-    cost: "quick",
-    find: asking<{ count: number }>(
-      () => sql`
-        select "count" as "count"
-          from information_schema.innodb_metrics
-         where name = 'trx_rseg_history_len'
-           and "count" > ${most}`,
-      ({ count }) => ({
-        subject: "server",
-        detail: `keeps ${count} old row versions; at most ${most} are normal`,
-        sinceAt: null,
-      }),
-    ),
-  };
-}
-
-// What can be wrong with a SQLite file.
-
-const MEBIBYTE = 2 ** 20;
-
-/** A checkpoint cuts the log to a quarter of this (journal_size_limit). */
-const WAL_BYTES_MAX = 256 * MEBIBYTE;
-
-export const sqliteChecks: readonly Check[] = [
-  walFile({ bytesMax: WAL_BYTES_MAX }),
-  permissions(),
-  integrity(),
-];
-
-export function walFile({ bytesMax }: { readonly bytesMax: number }): Check {
-  return {
-    name: "wal-file",
-    severity: "warning",
-    problem:
-      "The write-ahead log is far too large: a long read transaction prevents its truncation.",
-    remedy: "End the process that keeps a transaction open. The next checkpoint truncates the log.",
-    cost: "quick",
-    find: async (engine) => {
-      const path = pathOf(engine);
-      if (path === null) return [];
-      const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-      if (bytes <= bytesMax) return [];
-      const detail = `has ${Math.ceil(bytes / MEBIBYTE)} MiB; at most ${Math.ceil(bytesMax / MEBIBYTE)} are normal`;
-      return [{ subject: `file ${path}-wal`, detail, sinceAt: null }];
-    },
-  };
-}
-
-/** The permissions of users other than the owner. */
-const OTHERS = 0o077;
-
-function permissions(): Check {
-  return {
-    name: "file-permissions",
-    severity: "warning",
-    problem: "Other users of this machine can read or change the database files.",
-    remedy:
-      "Run 'chmod 600' on each. If several users share the file, put it in a directory that only they can enter.",
-    cost: "quick",
-    find: async (engine, { limit }) => {
-      const path = pathOf(engine);
-      if (path === null || process.platform === "win32") return [];
-      return ["", "-wal", "-shm"].flatMap((ending) => openToOthers(path + ending)).slice(0, limit);
-    },
-  };
-}
-
-function openToOthers(path: string): Offender[] {
-  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
-  if ((mode & OTHERS) === 0) return [];
-  const detail = `has mode ${(mode & 0o777).toString(8).padStart(4, "0")}`;
-  return [{ subject: `file ${path}`, detail, sinceAt: null }];
-}
-
-/** Null: it is in memory. */
-function pathOf({ address }: Engine): string | null {
-  const { path } = (address?.options ?? {}) as { path?: string };
-  return path ?? null;
-}
-
-function integrity(): Check {
-  return {
-    name: "file-integrity",
-    severity: "critical",
-    problem: "The file is damaged, or contains rows that violate its own constraints.",
-    remedy:
-      "Stop all processes, keep a copy, and restore the file from a backup (or use `.recover` in the sqlite3 shell).",
-    cost: "deep",
-    find: async (engine, look) => {
-      const results = await asking<{ result: string }>(
-        () => sql`select quick_check as result from pragma_quick_check`,
-        ({ result }) => ({ subject: "file", detail: result, sinceAt: null }),
-      )(engine, look);
-      return results.filter(({ detail }) => detail !== "ok").slice(0, look.limit);
-    },
   };
 }

@@ -24,13 +24,20 @@ export interface Ended {
   readonly output: string;
 }
 
+interface How {
+  readonly output: "show" | "keep";
+  readonly beside?: boolean;
+  /** After this long the child and everything it started are ended, and it has failed. */
+  readonly limitMs?: number;
+}
+
 const running = new Set<ChildProcess>();
 let stopping = false;
 
 /** Runs a script or an npm tool on the Node that runs us, and waits for its end. */
 export async function runNode(
   args: readonly string[],
-  { output, beside = false }: { output: "show" | "keep"; beside?: boolean },
+  { output, beside = false, limitMs }: How,
 ): Promise<Ended> {
   const startedAt = performance.now();
   const stdio = output === "show" ? "inherit" : "pipe";
@@ -41,7 +48,15 @@ export async function runNode(
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
   }
+  const onLimit = (): void => {
+    const said = `\nStopped after its limit of ${(limitMs ?? 0) / 1_000} s.\n`;
+    if (output === "keep") chunks.push(said);
+    else console.error(said);
+    void stop(child);
+  };
+  const limit = limitMs === undefined ? undefined : setTimeout(onLimit, limitMs);
   await once(child, "close");
+  clearTimeout(limit);
   running.delete(child);
   // Whoever waits for us would start the next child, which nobody would end any more.
   if (stopping) await new Promise<never>(() => {});

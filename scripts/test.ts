@@ -25,6 +25,10 @@ import { bundlePrograms } from "./test-programs.ts";
 const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 const LONG_TESTS_LIMIT_MS = 3 * 3_600_000;
 
+/** A file that hangs fails its group, and the others still run. The longest group takes three minutes, or twenty. */
+const GROUP_LIMIT_MS = 10 * 60_000;
+const LONG_GROUP_LIMIT_MS = 60 * 60_000;
+
 const SEEDS = 2 ** 31;
 
 /** Of a group that failed, this much is told again at the end, where it is read. */
@@ -240,7 +244,8 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
   const { atOnce, beside = false, inOne = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
   console.log(alone ? title : `${group}: started`);
-  const kind = { output: alone ? "show" : "keep", beside } as const;
+  const limitMs = process.env["LONG"] === "1" ? LONG_GROUP_LIMIT_MS : GROUP_LIMIT_MS;
+  const kind = { output: alone ? "show" : "keep", beside, limitMs } as const;
   const args = inOne
     ? ["--test-reporter=spec", entryOf(group, files)]
     : ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`, ...files];

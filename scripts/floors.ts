@@ -16,7 +16,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["core"],
   ["config"],
   ["database"],
-  ["http", "terminal", "tracing"],
+  ["http-kernel", "terminal", "tracing"],
   ["audit"],
   ["jobs", "locks", "tokens"],
   ["steps", "flows", "reports", "registry", "stats", "bulk", "limits"],

@@ -1,8 +1,8 @@
 /** Routes of alerts. */
 import { z } from "zod";
 import { severities } from "../database/check.ts";
-import { route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { alertStatuses } from "./alert.ts";
 import { listAlerts } from "./alerts.ts";
 import type { AlertsStore } from "./store.ts";

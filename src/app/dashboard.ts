@@ -7,7 +7,7 @@ import { guardedLogger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Task } from "../core/task.ts";
 import { Assets } from "../dashboard/assets.ts";
-import { App, type Pages } from "../http/app.ts";
+import { App, type Pages } from "../http-kernel/app.ts";
 import {
   type AccessRule,
   type Admission,
@@ -16,16 +16,16 @@ import {
   type Principal,
   type Role,
   roles,
-} from "../http/auth.ts";
-import { Once } from "../http/idempotency.ts";
-import { DEFAULT_LIMITS } from "../http/limits.ts";
-import { Problem } from "../http/problem.ts";
-import { Streams } from "../http/sse.ts";
+} from "../http-kernel/auth.ts";
+import { Once } from "../http-kernel/idempotency.ts";
+import { DEFAULT_LIMITS } from "../http-kernel/limits.ts";
+import { Problem } from "../http-kernel/problem.ts";
+import { Streams } from "../http-kernel/sse.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Api } from "./api.ts";
 import type { Holdfast } from "./holdfast.ts";
 
-export type { Role } from "../http/auth.ts";
+export type { Role } from "../http-kernel/auth.ts";
 
 /** A person, as the application knows them. */
 export interface DashboardPrincipal {

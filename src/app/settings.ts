@@ -18,7 +18,7 @@ import { type Duration, formatMs } from "../core/duration.ts";
 import type { FinalStatus } from "../core/job.ts";
 import { isRule, RULE_ALLOWED, RULES_MAX } from "../config/redaction.ts";
 import { databaseOf, databaseSettings } from "../database/options.ts";
-import { serverSettings } from "../http/limits.ts";
+import { serverSettings } from "../http-kernel/limits.ts";
 import { lockSettings } from "../locks/lock.ts";
 import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../worker/options.ts";
 import type { HoldfastOptions } from "./holdfast.ts";

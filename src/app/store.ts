@@ -15,7 +15,7 @@ import { type ExplainStore, SqlExplain } from "../explain/store.ts";
 import { flowChecks } from "../flows/checks.ts";
 import { flowHooks } from "../flows/hooks.ts";
 import { type FlowsStore, SqlFlows } from "../flows/store.ts";
-import { type RequestsStore, SqlRequests } from "../http/idempotency.ts";
+import { type RequestsStore, SqlRequests } from "../http-kernel/idempotency.ts";
 import { formatChecks, orphanChecks, placeChecks } from "../jobs/checks.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
 import { leaseChecks, overdueChecks } from "../jobs/lease-checks.ts";

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import { Cached } from "../core/wait.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { Problem } from "../http/problem.ts";
-import { route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { Problem } from "../http-kernel/problem.ts";
+import { route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { Audit, AuditFilter } from "./audit.ts";
 
 export const auditLineSchema = z

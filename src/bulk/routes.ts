@@ -1,8 +1,8 @@
 /** Bulk actions over HTTP: start one, then follow, stop and resume it. */
 import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
-import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
 import { TAGS_MAX } from "../jobs/list.ts";
 import type { BulkActions } from "./bulk.ts";

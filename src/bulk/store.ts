@@ -20,8 +20,6 @@ import { hintPending } from "../jobs/rows.ts";
 import type { BulkAction, BulkTerms, CheckedRequest, StoredFilter, Walk } from "./filter.ts";
 import { lookAt, type Page, type Position } from "./look.ts";
 
-// Errors of bulk actions.
-
 export class BulkNotFoundError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(

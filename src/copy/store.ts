@@ -26,8 +26,6 @@ export async function refuseIncomplete(engine: Engine): Promise<void> {
   if (row?.ended_at === null) throw new CopyIncompleteError({ source: row.source });
 }
 
-// Errors of copying a database.
-
 /** The copy cannot start or continue. The target was not changed. */
 export class CopyRefusedError extends HoldfastError {
   /** One sentence each. */

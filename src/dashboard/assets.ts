@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { isCheckout, packageCode, packageFile } from "../core/version.ts";
-import type { PageAnswer, PageRequest, Pages } from "../http/app.ts";
+import type { PageAnswer, PageRequest, Pages } from "../http-kernel/app.ts";
 
 const SHELL = "index.html";
 

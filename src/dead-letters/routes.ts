@@ -3,8 +3,8 @@ import { z } from "zod";
 import { type Redaction, restoredInput } from "../config/redaction.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
-import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { attemptSchema, jobSchema, jobSummarySchema, stepSchema } from "../jobs/routes.ts";
 import { type DeadLetters, GROUPED_MAX } from "./dead-letters.ts";
 

@@ -1,8 +1,8 @@
 /** Routes of errors by kind. */
 import { z } from "zod";
-import { notFound } from "../http/problem.ts";
-import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { notFound } from "../http-kernel/problem.ts";
+import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { type ErrorKindsStore, type KindState, kindStates } from "./store.ts";
 
 const TAG = "errors";

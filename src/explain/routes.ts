@@ -1,8 +1,8 @@
 /** Routes of explanations. */
 import { z } from "zod";
 import { jobReasons, queueReasons } from "../core/explanation.ts";
-import { route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Queues } from "../queues/queues.ts";
 

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
-import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { EnqueueOptions } from "../jobs/enqueue.ts";
 import { enqueueOptionsSchema } from "../jobs/routes.ts";
 import { dependencyPolicies } from "../jobs/store.ts";

@@ -6,8 +6,8 @@
  */
 import { z } from "zod";
 import type { Runtime } from "../core/runtime.ts";
-import { route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { type AcquireOptions, DEFAULT_CRASHES_MAX, type Leases, type Release } from "./leases.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type { LeaseFilter } from "./store.ts";

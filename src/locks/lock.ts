@@ -112,8 +112,6 @@ export function lockType(key: string): string {
   return end <= 0 ? key : key.slice(0, end);
 }
 
-// Errors of locks.
-
 /** Another process held the lock for as long as the caller was willing to wait, or the backend did not answer. */
 export class LockNotAcquiredError extends HoldfastError {
   readonly key: string;
@@ -285,8 +283,6 @@ export class Lock implements AsyncDisposable {
     this.#parts.onGone(this.#parts.runtime.monotonic() - this.#acquiredAt);
   }
 }
-
-// Settings of locks.
 
 /** Where locks are stored: in rows of the database, or in Redis. With "off", workflows run without locks. */
 export const lockModes = ["off", "sql", "redis"] as const;

@@ -1,8 +1,8 @@
 /** Routes of locks. */
 import { z } from "zod";
-import { notFound } from "../http/problem.ts";
-import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { notFound } from "../http-kernel/problem.ts";
+import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { Locks } from "./locks.ts";
 import { HEAT_RANGES, type HeatRange, type LockHeat, type LockStatsOptions } from "./stats.ts";
 

@@ -10,7 +10,7 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Database } from "../database/database.ts";
-import type { ServerEvent } from "../http/sse.ts";
+import type { ServerEvent } from "../http-kernel/sse.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { EndedRecord, NewcomerRecord } from "../jobs/store.ts";
 import type { WorkersStore } from "../registry/store.ts";

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import { severities } from "../database/check.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
-import { notFound } from "../http/problem.ts";
-import { type Answer, route, type Route } from "../http/route.ts";
-import type { EventSource, ServerEvent } from "../http/sse.ts";
+import { notFound } from "../http-kernel/problem.ts";
+import { type Answer, route, type Route } from "../http-kernel/route.ts";
+import type { EventSource, ServerEvent } from "../http-kernel/sse.ts";
 import type { Feed } from "./feed.ts";
 import type { Observation } from "./monitor.ts";
 

@@ -1,7 +1,7 @@
 /** Routes that pause queues and set their limits. Their counts are among the statistics. */
 import { z } from "zod";
-import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { QueueOptions, Queues } from "./queues.ts";
 
 const TAG = "queues";

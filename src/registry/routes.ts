@@ -1,8 +1,8 @@
 /** Routes to inspect and control workers. */
 import { z } from "zod";
-import { notFound } from "../http/problem.ts";
-import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { notFound } from "../http-kernel/problem.ts";
+import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { desiredStates, SLOTS_MAX, type WorkerRecord, workerStates } from "./worker-record.ts";
 import type { Workers, WorkersFilter } from "./workers.ts";
 

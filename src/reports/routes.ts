@@ -9,9 +9,9 @@ import {
   type WatchEntry,
   type WatchOptions,
 } from "../core/report.ts";
-import { type Answer, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
-import type { EventSource } from "../http/sse.ts";
+import { type Answer, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
+import type { EventSource } from "../http-kernel/sse.ts";
 
 const PAGE = 50;
 

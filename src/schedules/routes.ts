@@ -1,9 +1,9 @@
 /** Schedules over HTTP: list, create, edit, pause, resume, run and delete them. */
 import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
-import { notFound } from "../http/problem.ts";
-import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { notFound } from "../http-kernel/problem.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { PRIORITY_MAX } from "../jobs/enqueue.ts";
 import { CRON_LENGTH_MAX } from "./cron.ts";
 import {

@@ -261,8 +261,6 @@ export interface RunRecord {
   readonly at: number;
 }
 
-// Errors of schedules.
-
 /** The database is away or busy: it is not the fault of the schedule. */
 export function isOutage(error: unknown): boolean {
   return [StoreUnavailableError, StoreBusyError, OutcomeUnknownError].some(

@@ -1,8 +1,8 @@
 /** Routes of effects in doubt and of events. */
 import { z } from "zod";
 import { defineEvent, type Emitted, type EventType } from "../core/task.ts";
-import { auditedBy, route, type Route } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 
 const TAG = "jobs";

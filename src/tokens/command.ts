@@ -7,7 +7,7 @@ import { makeIds } from "../core/id.ts";
 import { checkLabel, checkName, NAME_LENGTH_MAX } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
-import { hashOf, type Role, roles, type TokenRecord } from "../http/auth.ts";
+import { hashOf, type Role, roles, type TokenRecord } from "../http-kernel/auth.ts";
 import {
   actorName,
   duration,

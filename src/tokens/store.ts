@@ -4,7 +4,13 @@ import { actOrLookUp, type NewAction, noteAction } from "../audit/store.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
-import type { Role, SessionLookup, SessionRecord, TokenLookup, TokenRecord } from "../http/auth.ts";
+import type {
+  Role,
+  SessionLookup,
+  SessionRecord,
+  TokenLookup,
+  TokenRecord,
+} from "../http-kernel/auth.ts";
 
 /** The public methods of the class, for other implementations. */
 export type TokensStore = Pick<SqlTokens, keyof SqlTokens>;

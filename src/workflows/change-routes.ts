@@ -4,9 +4,9 @@
  * Every change is stored under an id of its request, so a repeated request finds its own result.
  */
 import { z } from "zod";
-import { Problem } from "../http/problem.ts";
-import { auditedBy, type Call, route, type Route, withoutUndefined } from "../http/route.ts";
-import * as s from "../http/route.ts";
+import { Problem } from "../http-kernel/problem.ts";
+import { auditedBy, type Call, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { StoredItem } from "./item-record.ts";
 import { itemOf, itemSchema, type WorkflowRouteParts } from "./routes.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
-import { hashOf } from "../../src/http/auth.ts";
+import { hashOf } from "../../src/http-kernel/auth.ts";
 import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast tokens", () => {

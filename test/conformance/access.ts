@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefusedError } from "../../src/core/errors.ts";
 import { firstIdAt } from "../../src/core/id.ts";
-import { type NewRequest, ABANDONED_MS } from "../../src/http/idempotency.ts";
+import { type NewRequest, ABANDONED_MS } from "../../src/http-kernel/idempotency.ts";
 import type { NewToken } from "../../src/tokens/store.ts";
 import type { OperatorEntry } from "../../src/audit/entry.ts";
 import { sql } from "../../src/database/sql.ts";

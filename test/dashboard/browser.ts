@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Doctor } from "../../src/doctor/doctor.ts";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { startServer, type Server } from "../../src/app/server.ts";
-import type { Limits } from "../../src/http/limits.ts";
+import type { Limits } from "../../src/http-kernel/limits.ts";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import type { Observation } from "../../src/monitoring/monitor.ts";
 import { urlOf } from "../support/servers.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { after, before, describe, test } from "node:test";
-import type { Limits } from "../../src/http/limits.ts";
+import type { Limits } from "../../src/http-kernel/limits.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
 import { ServerProcess } from "./child.ts";

@@ -2,7 +2,7 @@
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { startServer } from "../../src/app/server.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
-import type { Limits } from "../../src/http/limits.ts";
+import type { Limits } from "../../src/http-kernel/limits.ts";
 import { order, tally } from "./shop.ts";
 
 export interface Order {

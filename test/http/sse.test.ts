@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Runtime } from "../../src/core/runtime.ts";
-import { DEFAULT_LIMITS } from "../../src/http/limits.ts";
-import { EventStream, Streams } from "../../src/http/sse.ts";
+import { DEFAULT_LIMITS } from "../../src/http-kernel/limits.ts";
+import { EventStream, Streams } from "../../src/http-kernel/sse.ts";
 import { testRuntime } from "../support/runtime.ts";
 
 const limits = { ...DEFAULT_LIMITS, streamBuffer: 3, streams: 3, streamsEach: 2 };

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { TokenNotFoundError, Tokens } from "../../src/tokens/command.ts";
 import { startServer } from "../../src/app/server.ts";
-import { hashOf, isSameHash } from "../../src/http/auth.ts";
+import { hashOf, isSameHash } from "../../src/http-kernel/auth.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
 import { Desk, Ear } from "./client.ts";

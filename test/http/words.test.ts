@@ -1,7 +1,7 @@
 /** What is refused is said in our own words: which field, what it must be, what it was. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { refused } from "../../src/http/body.ts";
+import { refused } from "../../src/http-kernel/body.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 

@@ -123,7 +123,7 @@ suite("floors", () => {
     refuses("core/utils.ts", "", 1, /'utils'/);
     refuses("core/test-helpers.ts", "", 1, /'helpers'/);
     refuses("worker/lease-manager.ts", "", 1, /'manager'/);
-    refuses("http/common/body.ts", "", 1, /'common'/);
+    refuses("http-kernel/common/body.ts", "", 1, /'common'/);
     accepts("core/commonmark.ts", "");
   });
 

@@ -102,8 +102,6 @@ export function setLast<T>(map: Map<string, T>, key: string, value: T, limit: nu
   if (map.size > limit && oldest !== undefined) map.delete(oldest);
 }
 
-// Settings of the server.
-
 export const serverSettings = {
   host: settled({
     group: "Server",

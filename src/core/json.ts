@@ -9,8 +9,6 @@
  */
 import { HoldfastError } from "./errors.ts";
 
-// Errors about values that cannot be stored.
-
 /** The name of a function's result that cannot be stored, and the consequence in a sentence. */
 interface Returned {
   readonly what: string;

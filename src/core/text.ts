@@ -77,8 +77,6 @@ export function visible(text: string, options: { readonly lines?: boolean } = {}
   });
 }
 
-// Quoting for commands that a person copies into a shell.
-
 /** The text as one word of a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;

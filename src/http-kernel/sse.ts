@@ -31,7 +31,7 @@ export class EventStream {
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #room: PromiseWithResolvers<void> | null = null;
-  #beat: Timer | null = null;
+  #heartbeatTimer: Timer | null = null;
   #isChecking = false;
 
   /** Every heartbeat calls `isAdmitted` to check whether the client may still listen. */
@@ -111,13 +111,13 @@ export class EventStream {
   }
 
   #leave(): void {
-    this.#beat?.cancel();
+    this.#heartbeatTimer?.cancel();
     this.#ended.abort();
   }
 
   /** Proxies and clients give up on a silent connection. */
   #heartbeat(): void {
-    this.#beat = this.#runtime.timer(
+    this.#heartbeatTimer = this.#runtime.timer(
       this.#limits.heartbeatMs,
       () => {
         if (!this.#isFull) this.#put(HEARTBEAT);

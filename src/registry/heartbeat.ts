@@ -5,7 +5,7 @@ import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { HeartbeatWrite, ProcessTrace, WorkerVitals } from "./worker-record.ts";
 
-export async function beat(
+export async function heartbeat(
   engine: Engine,
   id: string,
   { vitals, queues }: { vitals: WorkerVitals; queues: readonly string[] },

@@ -18,7 +18,7 @@ import {
 } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
-import { beat, noteBlocked, vitalsColumns } from "./heartbeat.ts";
+import { heartbeat, noteBlocked, vitalsColumns } from "./heartbeat.ts";
 import { outsideQueues, unclaimable } from "./unclaimable.ts";
 import * as unregistered from "./unclaimable.ts";
 import {
@@ -129,12 +129,12 @@ export class SqlWorkers {
   }
 
   /** Writes a heartbeat of a worker on these queues, and returns what it should know. Null: its row is closed or deleted. */
-  beat(
+  heartbeat(
     id: string,
     vitals: WorkerVitals,
     queues: readonly string[],
   ): Promise<HeartbeatWrite | null> {
-    return beat(this.#engine, id, { vitals, queues });
+    return heartbeat(this.#engine, id, { vitals, queues });
   }
 
   /** A task blocks the event loop of a worker; null: not any more. The worker's lease renewer notes it. */

@@ -56,7 +56,7 @@ interface HostParts {
   readonly settings: LeaseRenewerSettings;
   readonly report: (report: Report) => void;
   /** Receives the answer to every heartbeat. */
-  readonly beat: (beat: HeartbeatWrite | null) => void;
+  readonly heartbeat: (written: HeartbeatWrite | null) => void;
   /** The current leases, for the loop that takes over from a dead thread. */
   readonly held: () => LeaseList;
   /** A thread without leases for so long ends. */
@@ -66,7 +66,7 @@ interface HostParts {
 const REST_MS = 20_000;
 
 function startLoop(
-  { store, runtime, logger, settings, report, beat }: HostParts,
+  { store, runtime, logger, settings, report, heartbeat }: HostParts,
   name = "lease renewer",
 ): LeaseRenewerHost {
   let progress = 0;
@@ -74,12 +74,12 @@ function startLoop(
   const renewer = new LeaseRenewer({
     store: {
       extend: (fences, leaseMs) => store.jobs.extend(fences, leaseMs),
-      beat: (id, vitals, queues) => store.workers.beat(id, vitals, queues),
+      heartbeat: (id, vitals, queues) => store.workers.heartbeat(id, vitals, queues),
     },
     runtime,
     settings,
     report,
-    beat,
+    heartbeat,
     progress: () => progress,
     unanswered: (since) => void (unansweredSince = since),
   });
@@ -131,7 +131,7 @@ function openThread(
 
 /** The thread handles earlier messages once it is ready, even if the main thread is blocked by then. */
 function startThread(
-  { runtime, settings, logger, report, beat }: HostParts,
+  { runtime, settings, logger, report, heartbeat }: HostParts,
   address: StoreAddress,
   { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
 ): LeaseRenewerHost {
@@ -154,7 +154,7 @@ function startThread(
       onReady();
     }
     if (message.kind === "report") report(message.report);
-    if (message.kind === "beat") beat(message.beat);
+    if (message.kind === "heartbeat") heartbeat(message.heartbeat);
     if (message.kind === "stoppedRenewing") requests.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "lease renewer" }, message.message);
   };
@@ -186,7 +186,7 @@ function startThread(
     },
     progress: () => shared.addProgress(),
     vitals: (vitals) => send({ kind: "vitals", vitals }),
-    heartbeatNow: () => send({ kind: "beat" }),
+    heartbeatNow: () => send({ kind: "heartbeat" }),
     catchUp,
     unansweredSince: () => shared.unansweredSince,
     async stop() {

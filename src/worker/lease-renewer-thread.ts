@@ -7,7 +7,7 @@ import type { StoreAddress } from "../database/engine.ts";
 import { engineAt } from "../database/open.ts";
 import { extendAgain } from "../jobs/recovery.ts";
 import { statementsFor } from "../jobs/statements.ts";
-import { beat } from "../registry/heartbeat.ts";
+import { heartbeat } from "../registry/heartbeat.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
 import { endBlockedProcess, Watchdog, watchForBlocks } from "./blocked-stack.ts";
 import {
@@ -32,13 +32,13 @@ export type ToRenewer =
   | { readonly kind: "drop"; readonly leases: PackedLeases }
   | { readonly kind: "stopRenewing"; readonly leases: PackedLeases; readonly ask: number }
   | { readonly kind: "vitals"; readonly vitals: WorkerVitals }
-  | { readonly kind: "beat" }
+  | { readonly kind: "heartbeat" }
   | { readonly kind: "stop" };
 
 export type FromRenewer =
   | { readonly kind: "ready" }
   | { readonly kind: "report"; readonly report: Report }
-  | { readonly kind: "beat"; readonly beat: HeartbeatWrite | null }
+  | { readonly kind: "heartbeat"; readonly heartbeat: HeartbeatWrite | null }
   | { readonly kind: "stoppedRenewing"; readonly ask: number }
   | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
 
@@ -82,14 +82,14 @@ async function openLeaseRenewer(
   const renewer = new LeaseRenewer({
     store: {
       extend: (fences, leaseMs) => extendAgain({ engine, statements }, fences, leaseMs),
-      beat: (id, vitals, queues) => beat(engine, id, { vitals, queues }),
+      heartbeat: (id, vitals, queues) => heartbeat(engine, id, { vitals, queues }),
     },
     runtime: systemRuntime,
     settings,
     progress: () => shared.progress,
     unanswered: (since) => void (shared.unansweredSince = since),
     report: (report) => send({ kind: "report", report }),
-    beat: (written) => send({ kind: "beat", beat: written }),
+    heartbeat: (written) => send({ kind: "heartbeat", heartbeat: written }),
   });
   port.on("message", (message: ToRenewer) => {
     switch (message.kind) {
@@ -105,7 +105,7 @@ async function openLeaseRenewer(
           .then(() => send({ kind: "stoppedRenewing", ask: message.ask }));
       case "vitals":
         return renewer.setVitals(message.vitals);
-      case "beat":
+      case "heartbeat":
         renewer.heartbeatNow();
         return loop.wake();
       case "stop":

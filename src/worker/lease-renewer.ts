@@ -60,7 +60,11 @@ export interface LeaseRenewerSettings {
 /** The part of a store that the lease renewer uses: its thread loads nothing else. */
 interface LeaseRenewerStore {
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
-  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<HeartbeatWrite | null>;
+  heartbeat(
+    id: string,
+    vitals: WorkerVitals,
+    queues: readonly string[],
+  ): Promise<HeartbeatWrite | null>;
 }
 
 interface LeaseRenewerParts {
@@ -71,7 +75,7 @@ interface LeaseRenewerParts {
   readonly progress: () => number;
   readonly report: (report: Report) => void;
   /** Receives the answer to every heartbeat. */
-  readonly beat: (beat: HeartbeatWrite | null) => void;
+  readonly heartbeat: (written: HeartbeatWrite | null) => void;
   /** Receives the time since when renewals are not answered; null: they are. */
   readonly unanswered: (since: number | null) => void;
 }
@@ -142,16 +146,16 @@ export class LeaseRenewer {
     const due = wedged ? [] : this.#due(now - renewEvery, now);
     if (due.length > 0) await (this.#renewing = this.#renew(due, now));
     this.#renewing = null;
-    if (!wedged && now - this.#heartbeatAt >= settings.heartbeatMs) await this.#beat(now);
+    if (!wedged && now - this.#heartbeatAt >= settings.heartbeatMs) await this.#heartbeat(now);
     return this.#waitMs(now, renewEvery);
   }
 
-  async #beat(now: number): Promise<void> {
+  async #heartbeat(now: number): Promise<void> {
     if (this.#vitals === null) return;
-    const { store, runtime, settings, beat } = this.#parts;
+    const { store, runtime, settings, heartbeat } = this.#parts;
     const { worker, queues } = settings;
     const vitals = this.#vitals;
-    beat(await this.#ask(runtime.monotonic(), () => store.beat(worker, vitals, queues)));
+    heartbeat(await this.#ask(runtime.monotonic(), () => store.heartbeat(worker, vitals, queues)));
     this.#heartbeatAt = now;
   }
 

@@ -62,12 +62,12 @@ export class Reaper {
   }
 
   /** Every heartbeat returns a summary of the other workers, so they are read only after a change. */
-  onHeartbeat(beat: HeartbeatWrite): void {
+  onHeartbeat(heartbeat: HeartbeatWrite): void {
     const { runtime, settings } = this.#parts;
     const now = runtime.monotonic();
     if (now - this.#latestAt > LATE_HEARTBEATS * settings.heartbeatMs) this.#since = now;
     this.#latestAt = now;
-    this.#latest = beat;
+    this.#latest = heartbeat;
   }
 
   async once(): Promise<number> {

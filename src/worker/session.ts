@@ -148,7 +148,7 @@ export class WorkerSession {
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
         // It reports nothing before the worker gives it a lease.
         report: (report) => session?.onRenewerReport(report),
-        beat: (beat) => session?.onHeartbeat(beat),
+        heartbeat: (written) => session?.onHeartbeat(written),
         held: () => session?.held() ?? leaseList([]),
       });
       const entered = await store.workers.move(id, { state: "running", reason: null });
@@ -221,14 +221,14 @@ export class WorkerSession {
   }
 
   /** Handles the answer to a heartbeat. */
-  onHeartbeat(beat: HeartbeatWrite | null): void {
+  onHeartbeat(heartbeat: HeartbeatWrite | null): void {
     this.#heartbeatAt = this.#parts.runtime.monotonic();
     if (this.#stopping.signal.aborted) return;
-    if (beat === null) return this.#parts.onEvicted();
-    this.#applyDesiredState(beat.desiredState);
-    this.#reaper.onHeartbeat(beat);
+    if (heartbeat === null) return this.#parts.onEvicted();
+    this.#applyDesiredState(heartbeat.desiredState);
+    this.#reaper.onHeartbeat(heartbeat);
     this.#loops.reaper.wake();
-    this.#pollCycle.onPending(beat.pending);
+    this.#pollCycle.onPending(heartbeat.pending);
   }
 
   /** Stops claiming, waits for running jobs, then aborts and releases them; the attempt does not count. */

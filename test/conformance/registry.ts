@@ -21,8 +21,8 @@ import type { Group } from "../support/bundle.ts";
 import { HUNG_MS, newWorker, silence, STALE_MS, start, vitals } from "../support/workers.ts";
 import { CRASHES_MAX, done, enqueueOne, mustFind, nextId, one, startOne } from "../support/jobs.ts";
 
-function beat(store: Store, id: string): Promise<HeartbeatWrite | null> {
-  return store.workers.beat(id, vitals, ["default", "mails"]);
+function heartbeat(store: Store, id: string): Promise<HeartbeatWrite | null> {
+  return store.workers.heartbeat(id, vitals, ["default", "mails"]);
 }
 
 async function statusOf(store: Store, id: string): Promise<string | null> {
@@ -123,7 +123,7 @@ export const registry: Group = (open) => {
     assert.equal(await store.workers.move(first.id, { state: "stopping", reason: "asked" }), true);
     await start(store);
     assert.equal(await statusOf(store, first.id), "stopping, asked");
-    assert.notEqual(await beat(store, first.id), null); // and still gives signs of life
+    assert.notEqual(await heartbeat(store, first.id), null); // and still gives signs of life
   });
 
   test("a worker that declares a different limit than its type has is refused, with both numbers", async () => {
@@ -188,7 +188,7 @@ export const registry: Group = (open) => {
     clock.advance(1);
     assert.equal((await store.workers.register(newWorker())).instance, 2);
     assert.equal(await statusOf(store, first.id), "stopped, stale");
-    assert.equal(await beat(store, first.id), null);
+    assert.equal(await heartbeat(store, first.id), null);
   });
 
   test("one whose process was seen to be gone is closed at once", async () => {
@@ -207,7 +207,7 @@ export const registry: Group = (open) => {
     await store.workers.move(id, { state: "stopping", reason: "asked" });
     clock.advance(HUNG_MS);
     assert.deepEqual(await store.workers.closeDead(silence), []);
-    await beat(store, id);
+    await heartbeat(store, id);
     clock.advance(HUNG_MS);
     assert.deepEqual(await store.workers.closeDead(silence), []);
     clock.advance(1);
@@ -222,7 +222,7 @@ export const registry: Group = (open) => {
     const [mute, gone] = [await start(store), await start(store, { type: "printer" })];
     const alive = await start(store, { type: "drummer" });
     clock.advance(STALE_MS + 1);
-    await beat(store, alive.id);
+    await heartbeat(store, alive.id);
     const closed = await store.workers.closeDead({ ...silence, gone: [gone.id] });
     assert.deepEqual(
       new Map(closed.map(({ id, ending }) => [id, ending])),
@@ -238,9 +238,9 @@ export const registry: Group = (open) => {
     const { store, clock } = await open();
     const { id } = await start(store);
     clock.advance(10_000);
-    assert.equal((await beat(store, id))?.desiredState, "run");
+    assert.equal((await heartbeat(store, id))?.desiredState, "run");
     clock.advance(4_000);
-    await beat(store, id);
+    await heartbeat(store, id);
     const row = await store.workers.find(id);
     assert.deepEqual(
       Object.fromEntries(
@@ -271,7 +271,7 @@ export const registry: Group = (open) => {
   test("a heartbeat returns news of the other workers", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
-    assert.deepEqual(await beat(store, id), {
+    assert.deepEqual(await heartbeat(store, id), {
       desiredState: "run",
       others: 0,
       newestAt: 0,
@@ -282,10 +282,10 @@ export const registry: Group = (open) => {
     const other = await start(store, { type: "printer" });
     const newestAt = clock.now();
     clock.advance(5_000);
-    const told = await beat(store, id);
+    const told = await heartbeat(store, id);
     assert.deepEqual([told?.others, told?.newestAt, told?.silentMsMax], [1, newestAt, 5_000]);
     await store.workers.move(other.id, { state: "stopped", reason: "asked" });
-    assert.equal((await beat(store, id))?.others, 0);
+    assert.equal((await heartbeat(store, id))?.others, 0);
   });
 
   test("a heartbeat returns whether there are jobs in the worker's queues", async () => {
@@ -293,16 +293,16 @@ export const registry: Group = (open) => {
     const { id } = await start(store);
     await enqueueOne(store, { queue: "letters" });
     await enqueueOne(store, { queue: "mails", start: { delayMs: 1_000 } });
-    assert.equal((await beat(store, id))?.pending, false);
+    assert.equal((await heartbeat(store, id))?.pending, false);
     await enqueueOne(store, { queue: "mails" });
-    assert.equal((await beat(store, id))?.pending, true);
+    assert.equal((await heartbeat(store, id))?.pending, true);
   });
 
   test("a worker whose row is gone learns that it is not registered", async () => {
     const { store, byHand } = await open();
     const { id } = await start(store);
     await byHand(sql`delete from holdfast.worker where id = ${id}`);
-    assert.equal(await beat(store, id), null);
+    assert.equal(await heartbeat(store, id), null);
     assert.equal(await store.workers.move(id, { state: "stopped", reason: "asked" }), false);
     assert.equal(await store.workers.find(id), null);
   });
@@ -321,13 +321,13 @@ export const registry: Group = (open) => {
     ): Promise<string[]> =>
       store.workers.command({ id: nextId(), desiredState: "pause", actor: "ada", target });
     assert.deepEqual(await pause({ worker: first.id }), [first.id]);
-    assert.equal((await beat(store, first.id))?.desiredState, "pause");
+    assert.equal((await heartbeat(store, first.id))?.desiredState, "pause");
     assert.equal(await store.workers.desiredStateOf(first.id), "pause");
-    assert.equal((await beat(store, second.id))?.desiredState, "run");
+    assert.equal((await heartbeat(store, second.id))?.desiredState, "run");
     assert.deepEqual(new Set(await pause({ type: "mailer" })), new Set([first.id, second.id]));
     assert.equal((await pause({ all: true })).length, 3);
     assert.deepEqual(await pause({ worker: ended.id }), []);
-    assert.equal((await beat(store, other.id))?.desiredState, "pause");
+    assert.equal((await heartbeat(store, other.id))?.desiredState, "pause");
     // One line for every command that reached a worker.
     const kept = await store.audit.list({ actor: "ada", limit: 9 });
     assert.deepEqual(
@@ -339,7 +339,7 @@ export const registry: Group = (open) => {
   test("a worker that ends leaves its last statistics, if it reports them", async () => {
     const { store } = await open();
     const { id } = await start(store);
-    await beat(store, id);
+    await heartbeat(store, id);
     const last = { ...vitals, claimed: 77, done: 70, failed: 4, retried: 3, running: 0 };
     await store.workers.move(id, { state: "stopping", reason: "asked" });
     await store.workers.move(id, { state: "stopped", reason: "asked", vitals: last });

@@ -225,7 +225,7 @@ suite("a worker that is stuck", () => {
   });
 
   test("whose lease renewer sends no heartbeat is not alive", async () => {
-    const { over, hang } = hanging("workers", "beat");
+    const { over, hang } = hanging("workers", "heartbeat");
     await using ward = await openWard(over);
     const { health, clock } = ward;
     await startIn(ward);

@@ -100,7 +100,7 @@ test("a client that leaves while a source waits for room ends the wait", async (
 test("heartbeats are sent regularly, but not to a client whose buffer is full", async () => {
   const { alarms, stream, read } = setUp();
   await read();
-  for (let beat = 0; beat < 2; beat += 1) {
+  for (let heartbeat = 0; heartbeat < 2; heartbeat += 1) {
     alarms.goOff(limits.heartbeatMs);
     assert.equal(await read(), ": still here\n\n");
   }

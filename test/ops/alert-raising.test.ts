@@ -275,7 +275,7 @@ for (const { name, skip, open } of sites) {
       // As a worker does it: every ten seconds, and each time it closes the rows of those that are dead.
       for (let beats = 0; beats < 7; beats += 1) {
         runtime.clock.advance(HEARTBEAT_MS);
-        await store.workers.beat(other.id, vitals, ["default"]);
+        await store.workers.heartbeat(other.id, vitals, ["default"]);
         await store.workers.closeDead({ ...silence, gone: beats === 0 ? [seen.id] : [] });
         await look();
       }
@@ -285,10 +285,10 @@ for (const { name, skip, open } of sites) {
         subjects.map((one) => `${one} raised`),
       );
       runtime.clock.advance(FOUND_DEAD_FOR_MS);
-      await store.workers.beat(other.id, vitals, ["default"]);
+      await store.workers.heartbeat(other.id, vitals, ["default"]);
       await look();
       runtime.clock.advance(QUIET_MS);
-      await store.workers.beat(other.id, vitals, ["default"]);
+      await store.workers.heartbeat(other.id, vitals, ["default"]);
       await look();
       assert.deepEqual(
         await site.raised(),

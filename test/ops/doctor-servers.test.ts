@@ -213,7 +213,8 @@ describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
       return sessions.some(({ subject }) => subject === `session ${other.threadId}`);
     });
     const history = await until("the old versions are counted", async () => {
-      for (let beat = 0; beat < 20; beat += 1) await store.workers.noteEnqueuer("abc1234");
+      for (let heartbeat = 0; heartbeat < 20; heartbeat += 1)
+        await store.workers.noteEnqueuer("abc1234");
       return (await found(store, historyList({ most: 10 })))[0];
     });
     assert.equal(history.subject, "server");

@@ -360,7 +360,7 @@ export const mutants: readonly Mutant[] = [
     },
     {
       file: "worker/session.ts",
-      find: "this.#pollCycle.onPending(beat.pending);",
+      find: "this.#pollCycle.onPending(heartbeat.pending);",
       put: "",
     },
   ),

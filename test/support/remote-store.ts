@@ -274,7 +274,7 @@ const VERBS = {
   reports: ["put", "list", "last", "standing"],
   workers: [
     "register",
-    "beat",
+    "heartbeat",
     "noteBlocked",
     "desiredStateOf",
     "move",

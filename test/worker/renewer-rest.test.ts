@@ -43,7 +43,7 @@ suite("the thread of a lease renewer", () => {
         queues: ["default"],
       },
       report: () => {},
-      beat: () => void (beats += 1),
+      heartbeat: () => void (beats += 1),
       held: () => held,
       restMs: REST_MS,
     });

@@ -69,24 +69,24 @@ suite("schedules in a worker", () => {
     await using opened = await kit();
     const { holdfast, clock } = opened;
     const at: number[] = [];
-    const beat = defineTask({
-      name: "beat",
+    const heartbeat = defineTask({
+      name: "heartbeat",
       run: () => void at.push((clock.now() - START) / 1_000),
     });
     for (let workers = 0; workers < 2; workers += 1) {
-      await holdfast.startWorker({ tasks: [beat], poll: "1h", heartbeat: "1h" });
+      await holdfast.startWorker({ tasks: [heartbeat], poll: "1h", heartbeat: "1h" });
     }
     await clock.advance("5s");
-    await holdfast.schedules.create({ name: "beat", task: beat, every: "10s" });
+    await holdfast.schedules.create({ name: "heartbeat", task: heartbeat, every: "10s" });
     await clock.advance("30s");
-    await holdfast.schedules.edit("beat", { every: "1m" });
+    await holdfast.schedules.edit("heartbeat", { every: "1m" });
     await clock.advance("90s");
-    await holdfast.schedules.pause("beat", { actor: "ada", reason: "too loud" });
+    await holdfast.schedules.pause("heartbeat", { actor: "ada", reason: "too loud" });
     await clock.advance("5m");
-    await holdfast.schedules.resume("beat", { actor: "ada" });
+    await holdfast.schedules.resume("heartbeat", { actor: "ada" });
     await clock.advance("1m");
     assert.deepEqual(at.map(Math.floor), [10, 20, 30, 60, 120, 480]);
-    const [pause] = await holdfast.audit.list({ subject: "schedule beat", actor: "ada" });
+    const [pause] = await holdfast.audit.list({ subject: "schedule heartbeat", actor: "ada" });
     assert.deepEqual([pause?.action, pause?.reason], ["schedule.pause", "too loud"]);
   });
 

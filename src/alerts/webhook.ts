@@ -190,9 +190,9 @@ export interface WebhookAnswer {
   readonly mayRetry: boolean;
 }
 
-export type Resolve = (host: string) => Promise<readonly string[]>;
+type Resolve = (host: string) => Promise<readonly string[]>;
 
-export const resolveBySystem: Resolve = async (host) => {
+const resolveBySystem: Resolve = async (host) => {
   const { lookup } = await import("node:dns/promises"); // Most processes have no webhooks.
   const found = await lookup(host, { all: true, order: "verbatim" });
   return found.map(({ address }) => address);
@@ -201,7 +201,7 @@ export const resolveBySystem: Resolve = async (host) => {
 /** No request may be made to this address, now or later. */
 class Refused extends Error {}
 
-export async function ask(
+async function ask(
   request: WebhookRequest,
   { runtime, resolve }: { runtime: Runtime; resolve: Resolve },
 ): Promise<WebhookAnswer> {
@@ -240,11 +240,7 @@ async function addressesOf(
 }
 
 /** Why no request may be made to these addresses; null: it may. */
-export function refusalOf(
-  url: URL,
-  addresses: readonly string[],
-  allowPrivate: boolean,
-): string | null {
+function refusalOf(url: URL, addresses: readonly string[], allowPrivate: boolean): string | null {
   const inside = addresses.find((address) => !isPublic(address));
   if (inside !== undefined && !allowPrivate) {
     return `${hostOf(url)} is ${inside}, which is not a public address; private addresses must be allowed first`;
@@ -256,7 +252,7 @@ export function refusalOf(
 }
 
 /** Without the brackets of IPv6. */
-export function hostOf({ hostname }: URL): string {
+function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }
 

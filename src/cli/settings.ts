@@ -36,7 +36,7 @@ export function addEnvFile(): void {
 }
 
 /** Does not throw: the result lists the problems. */
-export async function readConfig(options: Readonly<Record<string, unknown>>): Promise<Config> {
+async function readConfig(options: Readonly<Record<string, unknown>>): Promise<Config> {
   const config = await loadConfig(settingsTable, {
     folder: cwd(),
     env: found,

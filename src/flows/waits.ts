@@ -110,7 +110,7 @@ export function reasonToEnd(
 }
 
 /** How a job ends when a job that it waits for ended like this. Null: it does not. */
-export function policyFor(
+function policyFor(
   was: EndStatus,
   { onFailed, onCancelled }: Pick<Dependency, "onFailed" | "onCancelled">,
 ): "failed" | "cancelled" | null {

@@ -371,7 +371,7 @@ export interface TokenRecord {
   readonly usedAt: number | null;
 }
 
-// Sessions of people who signed in with a token: a cookie with a secret, of which only the hash is stored.
+// Sessions of people who signed in with a token. The cookie holds a secret; the database stores only its hash.
 //
 // The cookie never holds the token, so a stolen cookie is of use for hours and not for the life of the token. A session ends
 // with its token, at its own end, or when the person signs out.

@@ -41,7 +41,7 @@ export function hostNames(host: string): ReadonlySet<string> | null {
 }
 
 /** Checks that the request is meant for this server. An absolute target is meant for a proxy. */
-export function checkAim(
+function checkAim(
   { url, headers, rawHeaders }: Pick<IncomingMessage, "url" | "headers" | "rawHeaders">,
   names: ReadonlySet<string> | null,
 ): void {
@@ -70,7 +70,7 @@ const FORWARDING = new Set(["forwarded", "via", "x-real-ip"]);
  * The sign that a proxy forwarded the request; null: none. Local programs speak HTTP/1.1; nginx by default speaks HTTP/1.0 to
  * its upstream and adds no header.
  */
-export function proxySign({
+function proxySign({
   headers,
   httpVersion,
 }: Pick<IncomingMessage, "headers" | "httpVersion">): string | null {
@@ -93,7 +93,7 @@ interface OriginTerms {
  * Programs send neither header. A browser sends at least one of them, except with same-origin requests to read; a request
  * that a cookie authenticates must have one, because every browser sends cookies without being asked.
  */
-export function checkOrigin(
+function checkOrigin(
   headers: Pick<IncomingHttpHeaders, "origin" | "sec-fetch-site" | "host">,
   { mustSay = false, hosts = [headers.host] }: OriginTerms = {},
 ): void {

@@ -347,7 +347,7 @@ export async function relocate(
   return relocated;
 }
 
-/** A pending job stands in its new queue as if it had become pending there. */
+/** A pending job gets the position in its new queue that it would have if it had become pending there. */
 function placed(engine: Engine, row: JobColumns & { ready_at?: number }): object {
   if (row.ready_at === undefined) return row;
   const { lane, place, ready_at } = readyRow(engine, jobColumns(row), row.ready_at);

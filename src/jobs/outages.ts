@@ -49,7 +49,7 @@ export async function lookUpOutage(
 }
 
 /** A job that has ended is not changed: its end was announced. */
-export async function uncountCrash(
+async function uncountCrash(
   engine: Engine,
   tx: Transaction,
   { id, worker, epoch }: Fence,

@@ -423,8 +423,8 @@ export async function changeInput(
   return `input ${revision} to ${revision + 1}, sha256 ${sha256(before)} to ${sha256(payload)}`;
 }
 
-// Where a pending job stands in its lane: at `ready_at + rank * ageing`, so that the order of two jobs never changes while
-// they wait, and it can be a stored key.
+// The position of a pending job in its lane: `ready_at + rank * ageing`. The order of two waiting jobs never changes, so the
+// position can be a stored key.
 //
 // Ageing is how much longer a job may wait for each step of priority. Without a setting it is so long that priorities are
 // strict. A queue's setting only orders jobs, so a process may use one that is a few seconds old.

@@ -43,7 +43,7 @@ const AHEAD_BURST = 50;
 /** Other claims, which held the gates of lanes, have ended by then. */
 const MET_LOOK_MS = 10;
 
-export interface Turn {
+interface Turn {
   readonly claimed: ClaimedJob[];
   /** Where the next turn goes on; null: the queue has no rules any more. */
   readonly cursor: string | null;

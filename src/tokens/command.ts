@@ -191,7 +191,7 @@ interface TokenOptions {
 }
 
 /** A token without its hash. */
-export type TokenView = Omit<TokenRecord, "hash">;
+type TokenView = Omit<TokenRecord, "hash">;
 
 export class TokenNotFoundError extends HoldfastError {
   constructor(name: string) {
@@ -199,7 +199,7 @@ export class TokenNotFoundError extends HoldfastError {
   }
 }
 
-export interface TokenParts {
+interface TokenParts {
   readonly store: { readonly tokens: TokensStore };
   readonly runtime: Runtime;
 }

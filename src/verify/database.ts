@@ -46,14 +46,14 @@ export function watchedTables(prefix: string): Watched[] {
   ];
 }
 
-export const LEDGER_TABLE = `create table ${LEDGER} (job_id char(36) not null, epoch int not null)`;
+const LEDGER_TABLE = `create table ${LEDGER} (job_id char(36) not null, epoch int not null)`;
 
 /** A row as a JSON object, for databases whose triggers must name the columns. */
-export function jsonOf(row: "old" | "new", columns: readonly string[]): string {
+function jsonOf(row: "old" | "new", columns: readonly string[]): string {
   return `json_object(${columns.map((column) => `'${column}', ${row}.${column}`).join(", ")})`;
 }
 
-export const triggerTimes = [
+const triggerTimes = [
   { time: "insert", was: false, became: true },
   { time: "update", was: true, became: true },
   { time: "delete", was: true, became: false },

@@ -183,7 +183,7 @@ export function countFaults({ faults }: Plan): FaultCounts {
 // The jobs of a run, derived from their numbers.
 
 /** The percentage of each kind. */
-export const SHARES = {
+const SHARES = {
   plain: 44,
   order: 13,
   manual: 5,
@@ -202,7 +202,7 @@ export const SHARES = {
 
 type Kind = keyof typeof SHARES;
 
-export type Shares = Readonly<Partial<Record<Kind, number>>>;
+type Shares = Readonly<Partial<Record<Kind, number>>>;
 
 /** Kinds that are special only in how they are enqueued. */
 const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
@@ -301,7 +301,7 @@ function kindAt(shares: Shares, share: number): Kind {
 }
 
 /** Pseudorandom numbers, uniform in [0, 1), the same for the same seed. */
-export function randomFrom(seed: number): () => number {
+function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x9e3779b9) >>> 0;

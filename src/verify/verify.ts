@@ -397,7 +397,7 @@ async function openDatabase(url: string | undefined, folder: string): Promise<Da
 
 const PAGE = 20_000;
 
-export async function readRows(database: Database): Promise<Rows> {
+async function readRows(database: Database): Promise<Rows> {
   const { prefix } = database;
   const ask = (text: string): Promise<Row[]> => database.query(text);
   const jobs = await ask(`select id, task, payload from ${prefix}job`);
@@ -437,14 +437,14 @@ export async function readRows(database: Database): Promise<Rows> {
   };
 }
 
-export function unfinishedRows(prefix: string): string {
+function unfinishedRows(prefix: string): string {
   return ["ready", "waiting", "lease"]
     .map((table) => `select id, '${table}' as tbl from ${prefix}${table}`)
     .join(" union all ");
 }
 
 /** In the order of the changes. */
-export async function* readWitness(database: Database): AsyncIterable<Witnessed> {
+async function* readWitness(database: Database): AsyncIterable<Witnessed> {
   for (let after = 0; ;) {
     const page = await database.query(
       `select seq, at_ms, tx, tbl, was, became from ${WITNESS}

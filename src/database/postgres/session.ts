@@ -329,7 +329,7 @@ function destroySocket(client: PgClient): void {
 //
 // A plan that was made on an empty table is a scan, and a prepared statement keeps it. So our connections keep one plan per
 // statement and prefer indexes; hot statements never sort a queue. Through PgBouncer, or on a user's pool, a connection
-// takes no start options: there, every transaction sets them locally (see session.ts), and nothing is prepared.
+// takes no start options: there, every transaction sets them locally (see above), and nothing is prepared.
 
 const CONNECT_MS_MAX = 10_000;
 

@@ -369,7 +369,7 @@ function checkLibrary(version: string): void {
 
 let migrated: Uint8Array | null = null;
 
-export function imageOf(connection: Connection, runtime: Runtime): Image {
+function imageOf(connection: Connection, runtime: Runtime): Image {
   const { database } = connection;
   let isEmpty = false;
   const copy = (): boolean => {
@@ -389,7 +389,7 @@ export function imageOf(connection: Connection, runtime: Runtime): Image {
 
 // The parts of the schema of an SQLite file.
 
-export const introspection: Introspection = {
+const introspection: Introspection = {
   /** A merge of both tables in the order of their ids; looking up each id would take three times as long. */
   absent(from, others, limit) {
     const first: Sql = sql`select id from ${from}`;

@@ -23,7 +23,7 @@ function open(dialect: Dialect, levels: boolean): App {
     transaction: (body, options) =>
       options?.serializable && levels
         ? db.transaction().setIsolationLevel("serializable").execute(body)
-        : db.transaction().execute(body),
+        : unlessBusy(() => db.transaction().execute(body)),
     async nested(outer, inner) {
       const tx = await db.startTransaction().execute();
       await outer(tx);
@@ -73,4 +73,19 @@ export function forKysely(db: DatabaseSync): SqliteDatabase {
       };
     },
   };
+}
+
+const BUSY_TRIES_MAX = 20;
+
+/**
+ * A transaction of SQLite that reads before it writes is refused if the worker wrote in between, and no timeout helps. Nothing
+ * was written, so an application repeats it.
+ */
+async function unlessBusy<T>(act: () => Promise<T>, tries = BUSY_TRIES_MAX): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (tries === 1 || (error as { code?: string }).code !== "STORE_BUSY") throw error;
+    return unlessBusy(act, tries - 1);
+  }
 }

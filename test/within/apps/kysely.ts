@@ -14,7 +14,9 @@ import { Pool } from "pg";
 import type { App, Kind } from "./app.ts";
 import { openDatabase, readsBigInts, readsTexts } from "./drivers.ts";
 
-function open(dialect: Dialect, levels: boolean): App {
+type Transact = <T>(act: () => Promise<T>) => Promise<T>;
+
+function open(dialect: Dialect, levels: boolean, run: Transact = (act) => act()): App {
   const db = new Kysely<any>({ dialect, plugins: [new CamelCasePlugin()] });
   return {
     over: /already (committed|rolled back)|is already/i,
@@ -23,7 +25,7 @@ function open(dialect: Dialect, levels: boolean): App {
     transaction: (body, options) =>
       options?.serializable && levels
         ? db.transaction().setIsolationLevel("serializable").execute(body)
-        : unlessBusy(() => db.transaction().execute(body)),
+        : run(() => db.transaction().execute(body)),
     async nested(outer, inner) {
       const tx = await db.startTransaction().execute();
       await outer(tx);
@@ -55,7 +57,8 @@ export const kyselys: readonly Kind[] = [
   {
     name: "Kysely",
     database: "SQLite",
-    open: async (url) => open(new SqliteDialect({ database: forKysely(openDatabase(url)) }), false),
+    open: async (url) =>
+      open(new SqliteDialect({ database: forKysely(openDatabase(url)) }), false, unlessBusy),
   },
 ];
 

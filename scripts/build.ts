@@ -5,8 +5,17 @@
  * run often are another, and the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  cpSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { isBuiltin } from "node:module";
+import { join, sep } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type CodeSplittingNameFunction } from "rolldown";
 import { bundledName } from "../src/core/version.ts";
@@ -35,11 +44,37 @@ const ENTRIES = [
 /** It shares nothing with the thread that starts it, so it is one small file. */
 const THREAD = "src/worker/lease-renewer-thread.ts";
 
-/** Files that hold all that these modules import, and what they import in turn. A module is in the first that needs it. */
+/**
+ * Files that hold all that these modules import, and what they import in turn. A module is in the first that needs it, so
+ * that a worker reads the library, `main`, `service` and the file of its engine, and no other command.
+ */
 const FILES: Readonly<Record<string, readonly string[]>> = {
-  library: ["index.ts"],
-  commands: ["*/*command.ts", "cli/{main,enqueue,job,top,database,config}.ts"],
+  library: ["index.ts", "database/user-tx/recognise.ts"],
+  sqlite: ["database/sqlite/*.ts", "jobs/sqlite.ts"],
+  postgres: ["database/postgres/*.ts", "jobs/postgres.ts"],
+  mysql: ["database/mysql/*.ts", "jobs/mysql.ts"],
+  main: ["cli/{main,database,tasks}.ts"],
+  watch: ["alerts/alerts.ts", "doctor/doctor.ts", "monitoring/monitor.ts"],
+  service: ["cli/start.ts"],
+  server: ["app/server.ts", "monitoring/{metrics,health}.ts"],
+  commands: ["*/*command.ts", "cli/{enqueue,job,top,settings}.ts"],
 };
+
+const LICENSES = "LICENSES.md";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+}
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
+}
+
+const { dependencies, peerDependencies } = readManifest(ROOT);
+const INSTALLED = Object.keys({ ...dependencies, ...peerDependencies });
 
 /** Files that the library reads, at the same path beside the modules. */
 const DATA = ["database/migrations"];
@@ -62,8 +97,8 @@ async function pageInto(folder: string): Promise<void> {
 /** Bundles programs that use the library, with the library's thread and data beside them. */
 export async function bundle(paths: readonly string[], folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
-  const common = { cwd: ROOT, platform: "node", external: /^[^./]/ } as const;
-  await build({
+  const common = { cwd: ROOT, platform: "node", external: isExternal } as const;
+  const main = await build({
     ...common,
     input: inputs(paths),
     output: {
@@ -84,8 +119,45 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
     input: inputs([THREAD]),
     output: { dir: folder, comments: false, chunkFileNames: "thread-[name].js" },
   });
+  const modules = main.output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
+  writeFileSync(join(folder, LICENSES), licensesOf(modules));
   for (const path of DATA) copyData(path, folder);
   for (const name of globSync("*.js", { cwd: folder })) escapeIn(join(folder, name));
+}
+
+/**
+ * Packages that the application installs: the drivers. All others are part of our files, as far as we use them: a
+ * process then reads a few files instead of a hundred, and an application installs one package.
+ */
+function isExternal(id: string): boolean {
+  if (isBuiltin(id)) return true;
+  return INSTALLED.some((name) => id === name || id.startsWith(`${name}/`));
+}
+
+/** The licenses of the packages that our files contain, and the dashboard's page. */
+function licensesOf(modules: readonly string[]): string {
+  const found = modules.filter((path) => path.includes(MODULES)).map(packageFolderOf);
+  const folders = new Set([...found, join(ROOT, "node_modules/preact")]);
+  const texts = [...folders].toSorted().map(licenseOf);
+  return `These packages are part of the files in this folder.\n\n${texts.join("\n")}`;
+}
+
+const MODULES = `${sep}node_modules${sep}`;
+
+/** `…/node_modules/@hono/node-server/dist/index.mjs`: `…/node_modules/@hono/node-server` */
+function packageFolderOf(path: string): string {
+  const start = path.lastIndexOf(MODULES) + MODULES.length;
+  const [first = "", second = ""] = path.slice(start).split(sep);
+  const name = first.startsWith("@") ? join(first, second) : first;
+  return path.slice(0, start) + name;
+}
+
+function licenseOf(folder: string): string {
+  const { name, version } = readManifest(folder);
+  const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
+  if (file === undefined)
+    throw new Error(`${name} is bundled, but its license is not in ${folder}`);
+  return `# ${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
 }
 
 /** V8 keeps the text of a module, with two bytes for every character if one of them needs two. */
@@ -107,7 +179,7 @@ function fileOf(): CodeSplittingNameFunction {
   const files = new Map<string, string>();
   return (module, graph) => {
     const add = (file: string, path: string): void => {
-      if (files.has(path) || !path.startsWith(SOURCES)) return;
+      if (files.has(path)) return;
       files.set(path, file);
       for (const next of graph.getModuleInfo(path)?.importedIds ?? []) add(file, next);
     };

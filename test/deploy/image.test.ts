@@ -135,7 +135,16 @@ describe("the image, carried out in a clean folder", { skip }, () => {
     for (const wanted of [...Object.keys(manifest.dependencies), "pg", "mysql2", "ioredis"]) {
       assert.ok(packages.includes(wanted), `${wanted} is missing`);
     }
-    for (const left of ["typescript", "oxlint", "node", "@prisma/client", "typeorm", "yaml"]) {
+    for (const left of [
+      "pino",
+      "zod",
+      "typescript",
+      "oxlint",
+      "node",
+      "@prisma/client",
+      "typeorm",
+      "yaml",
+    ]) {
       assert.ok(!packages.includes(left), `${left} is of no use there`);
     }
     const mib = sizeOf(join(image.root, "app")) / 2 ** 20;

@@ -144,7 +144,7 @@ function licensesOf(modules: readonly string[]): string {
 
 const MODULES = `${sep}node_modules${sep}`;
 
-/** `…/node_modules/@hono/node-server/dist/index.mjs`: `…/node_modules/@hono/node-server` */
+/** `…/node_modules/@pinojs/redact/index.js`: `…/node_modules/@pinojs/redact` */
 function packageFolderOf(path: string): string {
   const start = path.lastIndexOf(MODULES) + MODULES.length;
   const [first = "", second = ""] = path.slice(start).split(sep);

@@ -1,7 +1,6 @@
 /** Published as `holdfast/dashboard`: the dashboard and its API inside of an application, behind its own login. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
@@ -17,9 +16,11 @@ import {
   type Role,
   roles,
 } from "../http-kernel/auth.ts";
+import { RequestSender } from "../http-kernel/guards.ts";
 import { Once } from "../http-kernel/idempotency.ts";
 import { DEFAULT_LIMITS } from "../http-kernel/limits.ts";
 import { Problem } from "../http-kernel/problem.ts";
+import { send } from "../http-kernel/server.ts";
 import { Streams } from "../http-kernel/sse.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Api } from "./api.ts";
@@ -79,7 +80,6 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     auth: new ApplicationAuth(principal),
     once: new Once({ requests: store.requests, runtime, logger, limits }),
     streams,
-    connections: { admit: () => {} },
     limits,
     runtime,
     logger,
@@ -89,7 +89,13 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     port,
     redaction: holdfast.redaction,
   });
-  const handle = async (request: Request): Promise<Response> => app.hono.fetch(request, {});
+  const handle = async (request: Request): Promise<Response> => {
+    const { pathname, search } = new URL(request.url);
+    const sender = new RequestSender(request);
+    const target = `${pathname}${search}`;
+    const { body, ...rest } = await app.answer({ method: request.method, target, sender });
+    return new Response(body as RequestInit["body"], rest);
+  };
   return Object.assign(handle, {
     close: async () => {
       streams.closeAll();
@@ -157,14 +163,9 @@ export function toNodeListener(
   return async (incoming, outgoing) => {
     const aborted = new AbortController();
     outgoing.once("close", () => aborted.abort());
-    const response = await handler(requestOf(incoming, aborted.signal));
-    outgoing.statusCode = response.status;
-    for (const [name, value] of response.headers) outgoing.setHeader(name, value);
-    if (response.body === null) return void outgoing.end();
-    // Headers are sent at once: an event stream may be silent for a while.
-    outgoing.flushHeaders();
-    const body = Readable.fromWeb(response.body);
-    await pipeline(body, outgoing).catch(() => {}); // the client left
+    const { status, headers, body } = await handler(requestOf(incoming, aborted.signal));
+    const reply = { status, headers: Object.fromEntries(headers), body };
+    await send(reply, outgoing).catch(() => {}); // the client left
   };
 }
 

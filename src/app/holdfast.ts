@@ -352,27 +352,24 @@ export class Holdfast extends Sender implements AsyncDisposable {
   }
 }
 
+const TASK_PARTS = [
+  "jobs",
+  "bulk",
+  "deadLetters",
+  "workflows",
+  "flows",
+  "batches",
+  "locks",
+  "leases",
+  "workers",
+  "audit",
+  "figures",
+  "schedules",
+] as const;
+const TASK_CALLS = ["enqueue", "enqueueMany", "emit", "within", "stats"] as const;
+
 /** The client of a task: the Holdfast of its worker, without close() and startWorker(). */
-export type TaskClient = Pick<
-  Holdfast,
-  | "enqueue"
-  | "enqueueMany"
-  | "emit"
-  | "within"
-  | "stats"
-  | "jobs"
-  | "bulk"
-  | "deadLetters"
-  | "workflows"
-  | "flows"
-  | "batches"
-  | "locks"
-  | "leases"
-  | "workers"
-  | "audit"
-  | "figures"
-  | "schedules"
->;
+export type TaskClient = Pick<Holdfast, (typeof TASK_PARTS | typeof TASK_CALLS)[number]>;
 
 // Declared here, because core/ does not know the client. The worker sets it.
 declare module "../core/task.ts" {
@@ -383,37 +380,7 @@ declare module "../core/task.ts" {
 }
 
 export function taskClient(client: Holdfast): TaskClient {
-  const {
-    jobs,
-    bulk,
-    deadLetters,
-    workflows,
-    flows,
-    batches,
-    locks,
-    leases,
-    workers,
-    audit,
-    figures,
-    schedules,
-  } = client;
-  return Object.freeze({
-    jobs,
-    bulk,
-    deadLetters,
-    workflows,
-    flows,
-    batches,
-    locks,
-    leases,
-    workers,
-    audit,
-    figures,
-    schedules,
-    enqueue: client.enqueue.bind(client),
-    enqueueMany: client.enqueueMany.bind(client),
-    emit: client.emit.bind(client),
-    within: client.within.bind(client),
-    stats: client.stats.bind(client),
-  });
+  const parts = TASK_PARTS.map((name) => [name, client[name]]);
+  const calls = TASK_CALLS.map((name) => [name, client[name].bind(client)]);
+  return Object.freeze(Object.fromEntries([...parts, ...calls])) as TaskClient;
 }

@@ -55,7 +55,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const hosts = hostNames(host);
   const connections = new Connections(runtime, limits);
   const { pages = new Assets() } = parts;
-  const serving = { routes, auth, once, streams, connections, limits, runtime, logger };
+  const serving = { routes, auth, once, streams, limits, runtime, logger };
   const { redaction } = holdfast;
   const app = new App({ ...serving, hosts, pages, port: listening, redaction });
   const http = httpServer({ app, connections, limits, runtime });

@@ -3,9 +3,6 @@
  *
  * Every failure on the way becomes a problem document here, and every response carries the same headers.
  */
-import type { HttpBindings } from "@hono/node-server";
-import { type Context, Hono } from "hono";
-import { getPath } from "hono/utils/url";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { hasHidden, HIDDEN, type Redaction } from "../config/redaction.ts";
@@ -13,12 +10,12 @@ import type { Runtime } from "../core/runtime.ts";
 import { withReadLimit } from "../database/engine.ts";
 import { type Admission, type Credentials, type Principal, secretIn, tooMany } from "./auth.ts";
 import { checkBodyHeaders, parseBody } from "./body.ts";
-import { NodeSender, RequestSender, SECURITY_HEADERS, type Sender } from "./guards.ts";
+import { SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { KEY_PATTERN, type Once } from "./idempotency.ts";
 import { Buckets, type Limits } from "./limits.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
 import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
-import type { Connections } from "./server.ts";
+import { isStream, type Reply, type Requested } from "./server.ts";
 import type { EventSource, Streams } from "./sse.ts";
 
 interface AppParts {
@@ -26,7 +23,6 @@ interface AppParts {
   readonly auth: Admission;
   readonly once: Once;
   readonly streams: Streams;
-  readonly connections: Pick<Connections, "admit">;
   readonly limits: Limits;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -60,12 +56,12 @@ export interface PageAnswer {
   readonly bytes: Uint8Array | null;
 }
 
-interface Env {
-  /** Of Node's server; an application passes on a request without them. */
-  Bindings: Partial<HttpBindings>;
+/** A request whose target has been read. */
+interface Asked extends Requested {
+  /** Below the base path. */
+  readonly path: string;
+  readonly query: URLSearchParams;
 }
-
-type Ctx = Context<Env>;
 
 /** The request that a response belongs to. */
 interface Answered {
@@ -84,8 +80,8 @@ const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 const PATH_LOGGED_MAX = 200;
 
 export class App {
-  readonly hono: Hono<Env>;
   readonly #parts: AppParts;
+  readonly #table: readonly { readonly route: Route; readonly pattern: readonly string[] }[];
   readonly #rates: Buckets;
   readonly #refusals: Buckets;
   readonly #newId: () => string;
@@ -93,7 +89,7 @@ export class App {
   constructor(parts: AppParts) {
     const { limits, runtime, routes } = parts;
     this.#parts = parts;
-    this.hono = new Hono<Env>({ getPath: (request) => this.#pathOf(request) });
+    this.#table = routes.map((route) => ({ route, pattern: route.path.split("/") }));
     this.#newId = makeIds(runtime);
     this.#rates = new Buckets(runtime, {
       burst: limits.rateBurst,
@@ -105,55 +101,63 @@ export class App {
       perSecond: limits.refusedPerSecond,
       remembered: limits.remembered,
     });
-    for (const route of routes) {
-      const path = route.path.replaceAll(/\{(\w+)\}/g, ":$1");
-      this.hono.on(route.method, path, (ctx) => this.#handle(ctx, route));
-    }
-    this.hono.notFound((ctx) => this.#lost(ctx));
   }
 
-  /** A response to a request that Node itself could not parse. */
-  refusal(status: number, detail: string): Response {
-    const problem = new Problem({ status, code: "UNREADABLE", detail });
-    return this.#refuse(problem, this.#newId(), { Connection: "close" });
+  /** Does not throw. */
+  async answer(request: Requested): Promise<Reply> {
+    const asked = { ...request, ...this.#aimOf(request.target) };
+    const isHead = asked.method === "HEAD";
+    const found = this.#find(isHead ? "GET" : asked.method, asked.path);
+    const reply = await (found === null ? this.#lost(asked) : this.#handle(asked, ...found));
+    return isHead ? { ...reply, body: null } : reply;
   }
 
-  /** The path below the base path; a path outside of it fits no route. */
-  #pathOf(request: Request): string {
+  /** A path outside of the base path fits no route. */
+  #aimOf(target: string): Pick<Asked, "path" | "query"> {
     const { basePath = "" } = this.#parts;
-    const path = getPath(request);
-    if (basePath === "") return path;
-    if (path === basePath) return "/";
-    return path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : OUTSIDE;
+    const url = target.startsWith("/") ? URL.parse(`http://localhost${target}`) : null;
+    if (url === null) return { path: OUTSIDE, query: new URLSearchParams() };
+    // `%25` stays as it is: parameters are decoded once more.
+    const path = decoded(url.pathname.replaceAll("%25", "%2525"), decodeURI);
+    const query = url.searchParams;
+    if (basePath === "") return { path, query };
+    if (path === basePath) return { path: "/", query };
+    const isBelow = path.startsWith(`${basePath}/`);
+    return { path: isBelow ? path.slice(basePath.length) : OUTSIDE, query };
   }
 
-  #sender(ctx: Ctx): Sender {
-    const { incoming, outgoing } = ctx.env;
-    if (incoming === undefined || outgoing === undefined) return new RequestSender(ctx.req.raw);
-    return new NodeSender(incoming, outgoing, this.#parts.connections);
+  #find(method: string, path: string): [Route, Params] | null {
+    const segments = path.split("/");
+    for (const { route, pattern } of this.#table) {
+      if (route.method === method && fits(pattern, segments)) {
+        return [route, paramsOf(pattern, segments)];
+      }
+    }
+    return null;
   }
 
-  async #handle(ctx: Ctx, route: Route): Promise<Response> {
+  async #handle(asked: Asked, route: Route, params: Params): Promise<Reply> {
     const requestId = this.#newId();
     const { runtime, logger } = this.#parts;
     const startedAt = runtime.monotonic();
-    const response = await this.#inTime(this.#answer(ctx, route, requestId)).catch(
-      (error: unknown) => this.#failed(error, ctx, requestId),
+    const answer = this.#answer(asked, { route, params, requestId });
+    const reply = await this.#inTime(answer).catch((error: unknown) =>
+      this.#failed(error, asked, requestId),
     );
     const tookMs = Math.round(runtime.monotonic() - startedAt);
-    const facts = { event: "http:request", request: requestId, status: response.status, tookMs };
+    const facts = { event: "http:request", request: requestId, status: reply.status, tookMs };
     logger.debug(facts, `${route.method} ${route.path}`);
-    return response;
+    return reply;
   }
 
   /** Answers 503 after the time limit; the work already begun continues. */
-  async #inTime(answer: Promise<Response>): Promise<Response> {
+  async #inTime(answer: Promise<Reply>): Promise<Reply> {
     const { runtime, limits } = this.#parts;
     const late = Promise.withResolvers<never>();
     const giveUp = (): void => {
       late.reject(tookTooLong());
       // A stream that opens after the limit has no reader.
-      void answer.then((response) => response.body?.cancel()).catch(() => {});
+      void answer.then(cancelStream).catch(() => {});
     };
     const timer = runtime.timer(limits.answerMs, giveUp, "background");
     try {
@@ -163,11 +167,13 @@ export class App {
     }
   }
 
-  async #answer(ctx: Ctx, route: Route, requestId: string): Promise<Response> {
-    const sender = this.#sender(ctx);
+  async #answer(
+    { sender, ...asked }: Asked,
+    { route, requestId, ...found }: { route: Route; params: Params; requestId: string },
+  ): Promise<Reply> {
     const { principal, credentials } = await this.#admit(sender, route);
-    const params = route.readParams(ctx.req.param());
-    const query = route.readQuery(new URL(ctx.req.url).searchParams);
+    const params = route.readParams(found.params);
+    const query = route.readQuery(asked.query);
     const bytes = await this.#body(sender, route);
     const body =
       route.body === null ? undefined : route.readBody(parseBody(bytes, this.#parts.limits));
@@ -189,13 +195,13 @@ export class App {
     };
     const key = sender.header("idempotency-key");
     if (route.method === "POST" && key !== undefined && route.unsaved !== true) {
-      return this.#once(ctx, route, call, { key, bytes });
+      return this.#once(asked, route, call, { key, bytes });
     }
     const run = (): Promise<Answer> => route.run({ ...call, ids: this.#ids(route, body) });
     const isRead = route.method === "GET" && route.access !== "public";
     const answer = await (isRead ? withReadLimit(this.#parts.limits.readMs, run) : run());
     // A HEAD request does not read the stream, so it would never end.
-    const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
+    const wanted = "events" in answer && asked.method === "HEAD" ? NO_EVENTS : answer;
     return this.#respond(wanted, route, { principal, credentials, requestId });
   }
 
@@ -263,18 +269,18 @@ export class App {
   }
 
   async #once(
-    ctx: Ctx,
+    { path }: Pick<Asked, "path">,
     route: Route,
     call: Omit<Call<unknown, unknown, unknown>, "ids">,
     { key, bytes }: { key: string; bytes: Buffer },
-  ): Promise<Response> {
+  ): Promise<Reply> {
     if (!KEY_PATTERN.test(key)) throw badKey();
     const { method, repeatable = false } = route;
     const request = {
       principal: call.principal.id,
       key,
       method,
-      path: ctx.req.path,
+      path,
       body: bytes,
       repeatable,
       newIds: () => this.#ids(route, call.body),
@@ -294,22 +300,22 @@ export class App {
       ? JSON.stringify({ ...(JSON.parse(body) as object), requestId: call.requestId })
       : body;
     const type = isProblem ? PROBLEM_TYPE : JSON_TYPE;
-    return this.#response(text, { status, type, requestId: call.requestId, headers: again });
+    return this.#reply(text, { status, type, requestId: call.requestId, headers: again });
   }
 
-  #respond(answer: Answer, route: Route, request: Answered): Response {
+  #respond(answer: Answer, route: Route, request: Answered): Reply {
     const { requestId } = request;
     if ("events" in answer) return this.#stream(answer.events, request);
     if ("bytes" in answer) {
       const { status, type, bytes } = answer;
       const headers = { "Content-Length": String(bytes.length) };
-      return this.#response(shared(bytes), { status, type, requestId, headers });
+      return this.#reply(bytes, { status, type, requestId, headers });
     }
-    if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
+    if (!("json" in answer)) return this.#reply(null, { status: 204, type: null, requestId });
     const { status, json, headers: more } = answer;
     const headers = { ...placed(route, json), ...more };
     const text = this.#text(json, route);
-    return this.#response(text, { status, type: JSON_TYPE, requestId, headers });
+    return this.#reply(text, { status, type: JSON_TYPE, requestId, headers });
   }
 
   #text(json: unknown, { isWhole = false }: Route): string {
@@ -323,7 +329,7 @@ export class App {
     throw new Problem({ status: 422, code: "INVALID_ARGUMENT", detail });
   }
 
-  #stream(source: EventSource, { principal, credentials, requestId }: Answered): Response {
+  #stream(source: EventSource, { principal, credentials, requestId }: Answered): Reply {
     const { streams, auth, logger } = this.#parts;
     const stream = streams.open(principal.id, source, {
       onError: (error) => {
@@ -336,59 +342,58 @@ export class App {
     const type = "text/event-stream; charset=utf-8";
     // A buffering proxy would hold events back.
     const headers = { "X-Accel-Buffering": "no" };
-    return this.#response(stream.body, { status: 200, type, requestId, headers });
+    return this.#reply(stream.body, { status: 200, type, requestId, headers });
   }
 
-  #failed(error: unknown, ctx: Ctx, requestId: string): Response {
+  #failed(error: unknown, { method, path }: Asked, requestId: string): Reply {
     const problem = problemOf(error);
     if (problem.isOurs) {
-      const path = ctx.req.path.slice(0, PATH_LOGGED_MAX);
       const facts = {
         event: "http:failed",
         err: problem.cause ?? problem,
         request: requestId,
-        method: ctx.req.method,
-        path,
+        method,
+        path: path.slice(0, PATH_LOGGED_MAX),
       };
       this.#parts.logger.error(facts, `request failed: ${problem.code}`);
     }
     return this.#refuse(problem, requestId);
   }
 
-  #refuse(problem: Problem, requestId: string, more: Record<string, string> = {}): Response {
-    const { status } = problem;
-    const headers = { ...problem.headers, ...more };
+  #refuse(problem: Problem, requestId: string): Reply {
+    const { status, headers } = problem;
     const body = JSON.stringify({ ...problem.toBody(), requestId });
-    return this.#response(body, { status, type: PROBLEM_TYPE, requestId, headers });
+    return this.#reply(body, { status, type: PROBLEM_TYPE, requestId, headers });
   }
 
   /** The path does not exist, or not with this method; or it is a page. */
-  async #lost(ctx: Ctx): Promise<Response> {
+  async #lost(asked: Asked): Promise<Reply> {
     const requestId = this.#newId();
-    const sender = this.#sender(ctx);
+    const { sender, path } = asked;
     try {
       sender.checkAim(this.#parts.hosts);
-      const page = await this.#page(ctx, sender, requestId);
+      const page = await this.#page(asked, requestId);
       if (page !== null) return page;
       this.#countRefusal(sender.address);
     } catch (error) {
-      return this.#failed(error, ctx, requestId);
+      return this.#failed(error, asked, requestId);
     }
-    const allowed = this.#parts.routes.filter(({ path }) => matches(path, ctx.req.path));
+    const segments = path.split("/");
+    const allowed = this.#table.filter(({ pattern }) => fits(pattern, segments));
     if (allowed.length === 0) {
       const detail = "No such path. See /api/v1/openapi.json for all paths.";
       return this.#refuse(new Problem({ status: 404, code: "NOT_FOUND", detail }), requestId);
     }
-    const methods = new Set(allowed.map(({ method }) => method));
+    const methods = new Set(allowed.map(({ route }) => route.method));
     const detail = `Method not allowed. Use ${[...methods].join(" or ")}.`;
     const headers = { Allow: [...methods].join(", ") };
     const problem = new Problem({ status: 405, code: "WRONG_METHOD", detail, headers });
     return this.#refuse(problem, requestId);
   }
 
-  async #page(ctx: Ctx, sender: Sender, requestId: string): Promise<Response | null> {
+  async #page(asked: Asked, requestId: string): Promise<Reply | null> {
     const { pages, basePath = "" } = this.#parts;
-    const { method, path } = ctx.req;
+    const { method, path, sender } = asked;
     if (pages === undefined || path === OUTSIDE || (method !== "GET" && method !== "HEAD")) {
       return null;
     }
@@ -398,53 +403,61 @@ export class App {
     const page = await pages.answer({ path, basePath, header });
     if (page === null) return null;
     const { status, headers, bytes } = page;
-    const body = bytes === null || method === "HEAD" ? null : shared(bytes);
-    return this.#response(body, { status, type: null, requestId, headers });
+    return this.#reply(bytes, { status, type: null, requestId, headers });
   }
 
-  #response(
-    body: string | ReadableStream<Uint8Array> | null,
+  #reply(
+    body: Reply["body"],
     facts: {
       readonly status: number;
       readonly type: string | null;
       readonly requestId: string;
       readonly headers?: Readonly<Record<string, string>>;
     },
-  ): Response {
+  ): Reply {
     const { status, type, requestId, headers = {} } = facts;
-    return new Response(body, {
-      status,
-      headers: {
-        ...SECURITY_HEADERS,
-        ...(type === null ? {} : { "Content-Type": type }),
-        "X-Request-Id": requestId,
-        ...headers,
-      },
-    });
+    const typed = type === null ? {} : { "Content-Type": type };
+    const all = { ...SECURITY_HEADERS, ...typed, "X-Request-Id": requestId, ...headers };
+    return { status, headers: all, body };
   }
 }
 
 /** No route and no page has it. */
 const OUTSIDE = "/.outside";
 
-/** A response would copy the bytes. */
-function shared(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    start(controller) {
-      controller.enqueue(bytes);
-      controller.close();
-    },
-  });
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, at) => (isParam(part) ? segments[at] !== "" : part === segments[at]))
+  );
 }
 
-function matches(pattern: string, path: string): boolean {
-  const [wanted, given] = [pattern.split("/"), path.split("/")];
-  return (
-    wanted.length === given.length &&
-    wanted.every((part, index) =>
-      part.startsWith("{") ? given[index] !== "" : part === given[index],
-    )
-  );
+type Params = Readonly<Record<string, string>>;
+
+function paramsOf(pattern: readonly string[], segments: readonly string[]): Params {
+  const params: Record<string, string> = {};
+  for (const [at, part] of pattern.entries()) {
+    if (isParam(part)) params[part.slice(1, -1)] = decoded(segments[at] ?? "", decodeURIComponent);
+  }
+  return params;
+}
+
+/** `{id}` */
+function isParam(part: string): boolean {
+  return part.startsWith("{");
+}
+
+/** Text that is not encoded in the right way is taken as it is. */
+function decoded(text: string, decode: (text: string) => string): string {
+  try {
+    return decode(text);
+  } catch {
+    return text;
+  }
+}
+
+async function cancelStream({ body }: Reply): Promise<void> {
+  if (isStream(body)) await body.cancel();
 }
 
 function placed({ location }: Route, json: unknown): Record<string, string> {

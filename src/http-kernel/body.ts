@@ -16,12 +16,8 @@ export function checkBodyHeaders(headers: {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity") {
     const detail = "Content-Encoding is not supported. Send the body uncompressed.";
-    throw new Problem({
-      status: 415,
-      code: "ENCODED",
-      detail,
-      headers: { "Accept-Encoding": "identity" },
-    });
+    const accepted = { "Accept-Encoding": "identity" };
+    throw new Problem({ status: 415, code: "ENCODED", detail, headers: accepted });
   }
   const [type = "", ...parameters] = (headers["content-type"] ?? "").toLowerCase().split(";");
   const charset = parameters.map((one) => one.trim()).find((one) => one.startsWith("charset="));
@@ -85,11 +81,8 @@ function tooLarge(bodyBytes: number): Problem {
 }
 
 function cutOff(): Problem {
-  return new Problem({
-    status: 400,
-    code: "CUT_OFF",
-    detail: "The connection ended before the whole body arrived.",
-  });
+  const detail = "The connection ended before the whole body arrived.";
+  return new Problem({ status: 400, code: "CUT_OFF", detail });
 }
 
 /** The parsed body. An empty body means an empty object. */

@@ -47,8 +47,9 @@ function checkAim(
 ): void {
   // Node keeps the first Host header; a proxy in front may have used another.
   const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
-  if (hosts.length > 1) {
-    const detail = "The request has more than one Host header. Send exactly one.";
+  if (hosts.length !== 1) {
+    const given = hosts.length === 0 ? "no" : "more than one";
+    const detail = `The request has ${given} Host header. Send exactly one.`;
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
   }
   if (url?.startsWith("/") !== true) {

@@ -50,23 +50,11 @@ export class Problem extends Error {
   }
 }
 
-const TITLES: Readonly<Record<number, string>> = {
-  400: "Bad Request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  406: "Not Acceptable",
-  408: "Request Timeout",
-  409: "Conflict",
+/** Node has the older names of two. */
+const TITLES: Readonly<Record<number, string | undefined>> = {
+  ...process.getBuiltinModule("node:http").STATUS_CODES,
   413: "Content Too Large",
-  415: "Unsupported Media Type",
-  421: "Misdirected Request",
   422: "Unprocessable Content",
-  429: "Too Many Requests",
-  431: "Request Header Fields Too Large",
-  500: "Internal Server Error",
-  503: "Service Unavailable",
 };
 
 const STATUSES: Readonly<Record<string, number>> = {

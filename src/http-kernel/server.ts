@@ -5,18 +5,17 @@
  * are too many, in total or of one address, the least recently used waiting connection of the address with the most is closed.
  * So a new connection is always accepted: a client that opens many without a token evicts its own, and a probe gets through.
  */
-import {
-  createServer,
-  type Server as HttpServer,
-  type IncomingMessage,
-  type ServerResponse,
-} from "node:http";
+import { once } from "node:events";
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { getRequestListener } from "@hono/node-server";
 import { neighbourhood } from "../core/ip.ts";
-import { SECURITY_HEADERS } from "./guards.ts";
+import { NodeSender, SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Limits } from "./limits.ts";
+import { Problem } from "./problem.ts";
+
+/** Not imported: an import reads every name of the module, and one of these loads all of `fetch`, which takes 8 MB. */
+const { createServer } = process.getBuiltinModule("node:http");
 
 /** How often Node checks for clients that are too slow. */
 const CHECK_EVERY_MS = 1_000;
@@ -201,22 +200,34 @@ function closeFirst(sockets: ReadonlySet<Socket>): void {
   first?.destroy();
 }
 
+/** A request of Node's server, or one that an application passed on. */
+export interface Requested {
+  readonly method: string;
+  /** The path and the query. */
+  readonly target: string;
+  readonly sender: Sender;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | ReadableStream<Uint8Array> | null;
+}
+
 interface HttpParts {
-  readonly app: {
-    readonly hono: { readonly fetch: Parameters<typeof getRequestListener>[0] };
-    /** A response to a request that Node could not parse. */
-    refusal(status: number, detail: string): Response;
-  };
+  readonly app: { answer(request: Requested): Promise<Reply> };
   readonly connections: Connections;
   readonly limits: Limits;
   readonly runtime: Runtime;
 }
 
 export function httpServer({ app, connections, limits, runtime }: HttpParts): HttpServer {
-  const listener = getRequestListener(app.hono.fetch, {
-    overrideGlobalObjects: false,
-    errorHandler: () => app.refusal(400, "The request is malformed."),
-  });
+  const serve = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
+    const { method = "GET", url: target = "/" } = incoming;
+    outgoing.once("finish", () => dropRest(incoming, runtime));
+    const sender = new NodeSender(incoming, outgoing, connections);
+    await send(await app.answer({ method, target, sender }), outgoing);
+  };
   const http = createServer(
     {
       maxHeaderSize: limits.headerBytes,
@@ -228,7 +239,8 @@ export function httpServer({ app, connections, limits, runtime }: HttpParts): Ht
       requireHostHeader: false,
     },
     (incoming, outgoing) => {
-      if (connections.begin(incoming, outgoing)) void listener(incoming, outgoing);
+      if (!connections.begin(incoming, outgoing)) return;
+      serve(incoming, outgoing).catch(() => outgoing.destroy());
     },
   );
   connections.watch(http);
@@ -243,6 +255,50 @@ export function httpServer({ app, connections, limits, runtime }: HttpParts): Ht
   http.on("upgrade", (_request, socket: Socket) => refuse({}, socket));
   http.on("connect", (_request, socket: Socket) => refuse({}, socket));
   return http;
+}
+
+/** Events are sent as they come; everything else is there already. */
+export function isStream(body: Reply["body"]): body is ReadableStream<Uint8Array> {
+  return body !== null && typeof body !== "string" && !(body instanceof Uint8Array);
+}
+
+/** Rejects if the client leaves before the end of a stream, and ends the stream then. */
+export async function send(
+  { status, headers, body }: Reply,
+  outgoing: ServerResponse,
+): Promise<void> {
+  outgoing.statusCode = status;
+  for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
+  if (!isStream(body)) return void outgoing.end(body);
+  outgoing.flushHeaders(); // a stream may be silent for a while
+  await sendStream(body, outgoing);
+}
+
+async function sendStream(
+  body: ReadableStream<Uint8Array>,
+  outgoing: ServerResponse,
+): Promise<void> {
+  const reader = body.getReader();
+  const left = new AbortController();
+  const leave = (): void => {
+    left.abort();
+    void reader.cancel().catch(() => {});
+  };
+  if (outgoing.destroyed) return leave();
+  outgoing.once("close", leave);
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return void outgoing.end();
+    if (!outgoing.write(value)) await once(outgoing, "drain", { signal: left.signal });
+  }
+}
+
+/** The client may still send a body that was refused. It is dropped for a moment: a reset could overtake the response. */
+function dropRest(incoming: IncomingMessage, runtime: Runtime): void {
+  if (incoming.readableEnded || incoming.destroyed) return;
+  const timer = runtime.timer(LINGER_MS, () => incoming.socket.destroySoon(), "background");
+  for (const over of ["end", "close"]) incoming.once(over, () => timer.cancel());
+  incoming.removeAllListeners("data").resume();
 }
 
 export function listen(http: HttpServer, at: { host: string; port: number }): Promise<void> {
@@ -260,18 +316,12 @@ export function listen(http: HttpServer, at: { host: string; port: number }): Pr
 /** How long the client may keep sending before it is cut off. An immediate reset could overtake the refusal. */
 const LINGER_MS = 500;
 
-const REFUSALS: Readonly<Record<string, { status: string; detail: string }>> = {
-  HPE_HEADER_OVERFLOW: {
-    status: "431 Request Header Fields Too Large",
-    detail: "The headers are too large.",
-  },
-  ERR_HTTP_REQUEST_TIMEOUT: {
-    status: "408 Request Timeout",
-    detail: "The client sent the request too slowly.",
-  },
+const REFUSALS: Readonly<Record<string, { status: number; detail: string }>> = {
+  HPE_HEADER_OVERFLOW: { status: 431, detail: "The headers are too large." },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: "The client sent the request too slowly." },
 };
 
-const REFUSAL = { status: "400 Bad Request", detail: "The request is malformed." };
+const REFUSAL = { status: 400, detail: "The request is malformed." };
 
 function refuseRaw(
   { code = "" }: { readonly code?: string | undefined },
@@ -289,15 +339,9 @@ function refuseRaw(
 }
 
 /** Carries the same headers as every other response. */
-function textOf({ status, detail }: { status: string; detail: string }): string {
-  const body = JSON.stringify({
-    type: "urn:holdfast:problem:unreadable",
-    title: status.slice(4),
-    status: Number(status.slice(0, 3)),
-    detail,
-    code: "UNREADABLE",
-    requestId: "none",
-  });
+function textOf({ status, detail }: { status: number; detail: string }): string {
+  const problem = new Problem({ status, code: "UNREADABLE", detail }).toBody();
+  const body = JSON.stringify({ ...problem, requestId: "none" });
   const headers = {
     ...SECURITY_HEADERS,
     "Content-Type": "application/problem+json; charset=utf-8",
@@ -305,5 +349,5 @@ function textOf({ status, detail }: { status: string; detail: string }): string 
     Connection: "close",
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return `HTTP/1.1 ${status}\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${problem.title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
 }

@@ -165,19 +165,15 @@ export class Streams {
 
   /** Opens a stream for a principal and feeds it from the source. Throws 503 when too many are open. */
   open(principal: string, source: EventSource, terms: StreamTerms): EventStream {
-    const { onError, isAdmitted, shown } = terms;
     const theirs = [...this.#open.values()].filter((one) => one === principal).length;
     if (this.#open.size >= this.#limits.streams || theirs >= this.#limits.streamsEach) {
       throw full();
     }
-    const stream = new EventStream(this.#runtime, this.#limits, {
-      isAdmitted,
-      ...(shown === undefined ? {} : { shown }),
-    });
+    const stream = new EventStream(this.#runtime, this.#limits, terms);
     this.#open.set(stream, principal);
     stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
     void source(stream)
-      .catch(onError)
+      .catch(terms.onError)
       .finally(() => stream.end());
     return stream;
   }

@@ -255,7 +255,7 @@ function settingsOf(stage: Stage): string[] {
     .flatMap(({ rest }) => assignments(rest, new Map()).map(([name]) => name));
 }
 
-/** `pino`, `@hono/node-server`: those that stand at the top. */
+/** `pg`, `@standard-schema/spec`: those that stand at the top. */
 function packagesIn(modules: string): string[] {
   return readdirSync(modules)
     .filter((name) => !name.startsWith("."))

@@ -278,14 +278,13 @@ async function sendStream(
   body: ReadableStream<Uint8Array>,
   outgoing: ServerResponse,
 ): Promise<void> {
+  if (outgoing.destroyed) return body.cancel();
   const reader = body.getReader();
   const left = new AbortController();
-  const leave = (): void => {
+  outgoing.once("close", () => {
     left.abort();
     void reader.cancel().catch(() => {});
-  };
-  if (outgoing.destroyed) return leave();
-  outgoing.once("close", leave);
+  });
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return void outgoing.end();

@@ -49,10 +49,10 @@ import {
   readyRow,
   replacedError,
   startByTime,
+  tagRows,
 } from "./rows.ts";
 import { moveWithHooks, settleIn } from "./settle.ts";
 import type { Enqueued, NewJob } from "./store.ts";
-import { tagRows } from "./list.ts";
 
 export interface Accepted {
   readonly enqueued: Enqueued[];

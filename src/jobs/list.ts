@@ -4,7 +4,7 @@ import { idRange } from "../core/id.ts";
 import { type Fence, home, type Status, statuses, traceId } from "../core/job.ts";
 import { ALERT_QUEUE, checkLabel, isReserved, TAG_LENGTH_MAX, versionsOf } from "../core/name.ts";
 import { checkList } from "../core/options.ts";
-import { type Engine, type Row, TABLES } from "../database/engine.ts";
+import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, Sql } from "../database/sql.ts";
 import type {
   AttemptRecord,
@@ -16,7 +16,6 @@ import type {
   LeaseRecord,
   ListFilter,
   NewcomerRecord,
-  NewJob,
   QueueStats,
 } from "./store.ts";
 
@@ -384,11 +383,6 @@ export function checkTags(field: string, tags: readonly string[]): readonly stri
   if (known.size <= TAGS_MAX) return [...known].toSorted();
   const problem = `has ${known.size} tags; at most ${TAGS_MAX} are allowed.`;
   throw new InvalidArgumentError({ field, problem });
-}
-
-/** The rows of the jobs that have tags. */
-export function tagRows(jobs: readonly Pick<NewJob, "id" | "tags">[]): Row[] {
-  return jobs.flatMap(({ id, tags = [] }) => tags.map((tag) => ({ tag, job_id: id })));
 }
 
 /** The tags of these jobs, in order; a job without tags is missing. */

@@ -22,9 +22,8 @@ import type { Exchange } from "../database/mysql/sessions.ts";
 import { traceRows } from "../tracing/tracing.ts";
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import { statements } from "./mysql-statements.ts";
-import { isAlike, shiftOf } from "./rows.ts";
+import { isAlike, shiftOf, tagRows } from "./rows.ts";
 import type { Enqueued, NewJob } from "./store.ts";
-import { tagRows } from "./list.ts";
 
 /** How often the careful way starts again because another process inserted the same ids. */
 const ROUNDS_MAX = 5;

@@ -11,7 +11,7 @@ import type { PostgresEngine } from "../database/postgres/engine.ts";
 import { isDuplicate } from "../database/postgres/errors.ts";
 import type { Send, Sending } from "../database/postgres/session.ts";
 import { traceRows } from "../tracing/tracing.ts";
-import { type EndingLease, isAlike, shiftOf } from "./rows.ts";
+import { type EndingLease, isAlike, shiftOf, tagRows } from "./rows.ts";
 import { FIELD, holdKeys, ROW, statements } from "./postgres-statements.ts";
 import { settleTaken, settledAsClaimed } from "./settle.ts";
 import {
@@ -29,7 +29,6 @@ import {
   type NewJob,
   type Settled,
 } from "./store.ts";
-import { tagRows } from "./list.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;

@@ -4,9 +4,8 @@
  * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
  * its worker and the number its leases carry. So a write is looked up and never simply repeated.
  */
-import { JobNotFoundError, OutcomeUnknownError, StoreUnavailableError } from "../core/errors.ts";
-import type { Fence, Settlement, Status } from "../core/job.ts";
-import { sleep } from "../core/runtime.ts";
+import { JobNotFoundError } from "../core/errors.ts";
+import type { Settlement, Status } from "../core/job.ts";
 import type { Engine, Hint } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { revive } from "./cancel.ts";
@@ -18,7 +17,6 @@ import type {
   Claiming,
   CycleResult,
   Enqueued,
-  Extended,
   JobStatements,
   NewJob,
   Settled,
@@ -175,27 +173,4 @@ export async function settledBefore(
     const status = afterwards[outcome] ?? (outcome as Status);
     return [{ id, worker, epoch, queue, task, status, attempts, dueAt: due }];
   });
-}
-
-const EXTEND_TRIES_MAX = 3;
-
-const EXTEND_PAUSE_MS = 25;
-
-/** Extending is idempotent, and the caller cannot wait long for an answer. */
-export async function extendAgain(
-  { engine, statements }: { engine: Engine; statements: JobStatements },
-  fences: readonly Fence[],
-  leaseMs: number,
-): Promise<Extended[]> {
-  const real = fences.filter(({ id }) => engine.mayBeId(id));
-  if (real.length === 0) return [];
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await statements.extend(real, leaseMs);
-    } catch (error) {
-      const isLost = error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError;
-      if (!isLost || tries === EXTEND_TRIES_MAX) throw error;
-      await sleep(engine.runtime, EXTEND_PAUSE_MS * tries);
-    }
-  }
 }

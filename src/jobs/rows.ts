@@ -472,3 +472,8 @@ export async function markLanes(engine: Engine, tx: Transaction, queue: string):
      where name = ${queue}
        and lanes = 0`);
 }
+
+/** The rows of the jobs that have tags. */
+export function tagRows(jobs: readonly NewJob[]): { tag: string; job_id: string }[] {
+  return jobs.flatMap(({ id, tags = [] }) => tags.map((tag) => ({ tag, job_id: id })));
+}

@@ -32,7 +32,6 @@ import { delayOf, inMsOf, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
 import * as maintenance from "./maintenance.ts";
 import {
-  extendAgain,
   lookUpCompleted,
   lookUpCycle,
   lookUpEnqueued,
@@ -42,6 +41,7 @@ import {
   pendingAgain,
   settledBefore,
 } from "./recovery.ts";
+import { extendAgain } from "./statements.ts";
 import {
   concernsOthers,
   settleTogether,

@@ -1,6 +1,9 @@
 /** The hot statements: enqueue, settle, claim and extend, written by hand for each database. */
+import { OutcomeUnknownError, StoreUnavailableError } from "../core/errors.ts";
+import type { Fence } from "../core/job.ts";
+import { sleep } from "../core/runtime.ts";
 import type { Engine } from "../database/engine.ts";
-import type { JobStatements } from "./store.ts";
+import type { Extended, JobStatements } from "./store.ts";
 
 /** Loads only the file of this engine. Its `kind` tells its class, which only that file imports. */
 export async function statementsFor(engine: Engine): Promise<JobStatements> {
@@ -34,4 +37,27 @@ function pollingSoon(engine: { pollSoon(): void }, hot: JobStatements): JobState
     },
     extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
   };
+}
+
+const EXTEND_TRIES_MAX = 3;
+
+const EXTEND_PAUSE_MS = 25;
+
+/** Extending is idempotent, and the caller cannot wait long for an answer. */
+export async function extendAgain(
+  { engine, statements }: { engine: Engine; statements: JobStatements },
+  fences: readonly Fence[],
+  leaseMs: number,
+): Promise<Extended[]> {
+  const real = fences.filter(({ id }) => engine.mayBeId(id));
+  if (real.length === 0) return [];
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await statements.extend(real, leaseMs);
+    } catch (error) {
+      const isLost = error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError;
+      if (!isLost || tries === EXTEND_TRIES_MAX) throw error;
+      await sleep(engine.runtime, EXTEND_PAUSE_MS * tries);
+    }
+  }
 }

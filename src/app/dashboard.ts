@@ -165,7 +165,7 @@ export function toNodeListener(
     outgoing.once("close", () => aborted.abort());
     const { status, headers, body } = await handler(requestOf(incoming, aborted.signal));
     const reply = { status, headers: Object.fromEntries(headers), body };
-    await send(reply, outgoing).catch(() => {}); // the client left
+    await send(reply, outgoing).catch(() => outgoing.destroy());
   };
 }
 

@@ -70,8 +70,6 @@ interface Answered {
   readonly requestId: string;
 }
 
-const NO_EVENTS: Answer = { events: async () => {} };
-
 const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer", via: "open" };
 
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
@@ -115,10 +113,12 @@ export class App {
   /** A path outside of the base path fits no route. */
   #aimOf(target: string): Pick<Asked, "path" | "query"> {
     const { basePath = "" } = this.#parts;
-    const url = target.startsWith("/") ? URL.parse(`http://localhost${target}`) : null;
+    // A URL takes a backslash for a slash; a proxy in front does not.
+    const isPath = target.startsWith("/") && !target.includes("\\");
+    const url = isPath ? URL.parse(`http://localhost${target}`) : null;
     if (url === null) return { path: OUTSIDE, query: new URLSearchParams() };
     // `%25` stays as it is: parameters are decoded once more.
-    const path = decoded(url.pathname.replaceAll("%25", "%2525"), decodeURI);
+    const path = decoded(url.pathname, (text) => decodeURI(text.replaceAll("%25", "%2525")));
     const query = url.searchParams;
     if (basePath === "") return { path, query };
     if (path === basePath) return { path: "/", query };
@@ -201,7 +201,8 @@ export class App {
     const isRead = route.method === "GET" && route.access !== "public";
     const answer = await (isRead ? withReadLimit(this.#parts.limits.readMs, run) : run());
     // A HEAD request does not read the stream, so it would never end.
-    const wanted = "events" in answer && asked.method === "HEAD" ? NO_EVENTS : answer;
+    const wanted =
+      "events" in answer && asked.method === "HEAD" ? { events: async () => {} } : answer;
     return this.#respond(wanted, route, { principal, credentials, requestId });
   }
 
@@ -428,7 +429,9 @@ const OUTSIDE = "/.outside";
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
   return (
     pattern.length === segments.length &&
-    pattern.every((part, at) => (isParam(part) ? segments[at] !== "" : part === segments[at]))
+    pattern.every((part, at) =>
+      part.startsWith("{") ? segments[at] !== "" : part === segments[at],
+    )
   );
 }
 
@@ -437,14 +440,10 @@ type Params = Readonly<Record<string, string>>;
 function paramsOf(pattern: readonly string[], segments: readonly string[]): Params {
   const params: Record<string, string> = {};
   for (const [at, part] of pattern.entries()) {
-    if (isParam(part)) params[part.slice(1, -1)] = decoded(segments[at] ?? "", decodeURIComponent);
+    if (!part.startsWith("{")) continue;
+    params[part.slice(1, -1)] = decoded(segments[at] ?? "", decodeURIComponent);
   }
   return params;
-}
-
-/** `{id}` */
-function isParam(part: string): boolean {
-  return part.startsWith("{");
 }
 
 /** Text that is not encoded in the right way is taken as it is. */

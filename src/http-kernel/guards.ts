@@ -40,6 +40,8 @@ export function hostNames(host: string): ReadonlySet<string> | null {
   ]);
 }
 
+const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
+
 /** Checks that the request is meant for this server. An absolute target is meant for a proxy. */
 function checkAim(
   { url, headers, rawHeaders }: Pick<IncomingMessage, "url" | "headers" | "rawHeaders">,
@@ -47,9 +49,9 @@ function checkAim(
 ): void {
   // Node keeps the first Host header; a proxy in front may have used another.
   const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
-  if (hosts.length !== 1) {
-    const given = hosts.length === 0 ? "no" : "more than one";
-    const detail = `The request has ${given} Host header. Send exactly one.`;
+  const { host = "" } = headers;
+  if (hosts.length !== 1 || !HOST.test(host) || !URL.canParse(`http://${host}`)) {
+    const detail = "Send exactly one Host header, with a name or address and perhaps a port.";
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
   }
   if (url?.startsWith("/") !== true) {
@@ -57,7 +59,7 @@ function checkAim(
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
   }
   if (names === null) return;
-  const name = (headers.host ?? "").toLowerCase().replace(/:\d{1,5}$/, "");
+  const name = host.toLowerCase().replace(/:\d{1,5}$/, "");
   if (names.has(name)) return;
   const detail = `This server accepts only the host names ${[...names].join(", ")}. To use another name, bind it to another address (HOLDFAST_HOST).`;
   throw new Problem({ status: 421, code: "WRONG_HOST", detail });

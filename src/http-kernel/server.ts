@@ -269,9 +269,13 @@ export async function send(
 ): Promise<void> {
   outgoing.statusCode = status;
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
-  if (!isStream(body)) return void outgoing.end(body);
-  outgoing.flushHeaders(); // a stream may be silent for a while
-  await sendStream(body, outgoing);
+  if (isStream(body)) {
+    outgoing.flushHeaders(); // a stream may be silent for a while
+    return sendStream(body, outgoing);
+  }
+  // Node adds it for HTTP/1.1 alone.
+  if (body !== null) outgoing.setHeader("Content-Length", Buffer.byteLength(body));
+  outgoing.end(body);
 }
 
 async function sendStream(
@@ -280,6 +284,8 @@ async function sendStream(
 ): Promise<void> {
   if (outgoing.destroyed) return body.cancel();
   const reader = body.getReader();
+  // A stream that fails ends its connection at once, also while the client does not read.
+  reader.closed.catch(() => outgoing.destroy());
   const left = new AbortController();
   outgoing.once("close", () => {
     left.abort();
@@ -320,8 +326,6 @@ const REFUSALS: Readonly<Record<string, { status: number; detail: string }>> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: "The client sent the request too slowly." },
 };
 
-const REFUSAL = { status: 400, detail: "The request is malformed." };
-
 function refuseRaw(
   { code = "" }: { readonly code?: string | undefined },
   socket: Socket,
@@ -334,7 +338,7 @@ function refuseRaw(
   socket.removeAllListeners("data").on("data", () => {});
   const timer = runtime.timer(LINGER_MS, () => socket.destroy(), "background");
   socket.once("close", () => timer.cancel());
-  socket.end(textOf(REFUSALS[code] ?? REFUSAL));
+  socket.end(textOf(REFUSALS[code] ?? { status: 400, detail: "The request is malformed." }));
 }
 
 /** Carries the same headers as every other response. */

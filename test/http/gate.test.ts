@@ -172,6 +172,10 @@ test("requests that Node itself refuses are answered with the same headers", asy
   const cases: [string, number][] = [
     ["nonsense\r\n\r\n", 400],
     ["GET / HTTP/1.1\r\n\r\n", 400],
+    ["GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", 400],
+    ["GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n", 400],
+    ["GET / HTTP/1.1\r\nHost: localhost:99999\r\nConnection: close\r\n\r\n", 400],
+    ["GET / HTTP/1.1\r\nHost: u@localhost\r\nConnection: close\r\n\r\n", 400],
     [`GET / HTTP/1.1\r\nHost: localhost\r\n${big}\r\n`, 431],
     ["GET /\u0000 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
     ["POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400],
@@ -207,6 +211,7 @@ test("dots, slashes and other ways out of a path lead nowhere", async () => {
     "/api/v1/jobs/",
     "/api/v1/jobs%2f",
     "/api/v1/jobs;x=1",
+    "/api\\v1\\jobs",
   ];
   for (const path of paths) assert.equal((await desk.ask(path)).status, 404, path);
   // What a path comes to is what counts: this is the list of jobs, and needs a token.
@@ -220,6 +225,30 @@ test("dots, slashes and other ways out of a path lead nowhere", async () => {
     "GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
   ]);
   assert.match(absolute, /^HTTP\/1\.1 4\d\d /);
+});
+
+test("a path with a wrong escape is taken as it is, and the rest of it is decoded once", async () => {
+  await using desk = await Desk.open();
+  const names: [string, string][] = [
+    ["a%2Fb", "a/b"],
+    ["a%2541", "a%41"],
+    ["%C3%A4", "ä"],
+    ["a%2541%zz", "a%2541%zz"],
+  ];
+  for (const [given, name] of names) {
+    const { json } = await desk.ask(`/api/v1/queues/${given}/settings`);
+    assert.equal(json.name, name);
+  }
+});
+
+test("a response over HTTP/1.0 says how long it is", async () => {
+  await using desk = await Desk.open(undefined, { token: "0123456789abcdef0123" });
+  const answer = await sendRaw(desk, [
+    "GET /api/v1/jobs HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer 0123456789abcdef0123\r\n\r\n",
+  ]);
+  const [head = "", body = ""] = answer.split("\r\n\r\n");
+  assert.match(head, /^HTTP\/1\.1 200 /);
+  assert.match(head, new RegExp(`^Content-Length: ${body.length}$`, "im"));
 });
 
 test("a client that sends too many requests is told when to retry", async () => {

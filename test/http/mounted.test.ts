@@ -1,7 +1,8 @@
 /** The dashboard inside of an application: behind five frameworks, below a base path, behind the application's own login. */
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { after, describe, test } from "node:test";
 import { getRequestListener } from "@hono/node-server";
 import { Module } from "@nestjs/common";
@@ -14,8 +15,12 @@ import {
   toNodeListener,
 } from "../../src/app/dashboard.ts";
 import { openHoldfast } from "../../src/app/holdfast.ts";
+import { systemRuntime } from "../../src/core/runtime.ts";
 import { Assets } from "../../src/dashboard/assets.ts";
+import { DEFAULT_LIMITS } from "../../src/http-kernel/limits.ts";
+import { Connections, httpServer } from "../../src/http-kernel/server.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { within } from "../support/waiting.ts";
 
 const BASE = "/admin/jobs";
 
@@ -277,5 +282,49 @@ describe("a mounted handler", () => {
     await dashboard.close();
   });
 });
+
+/** More than the system buffers, so that a write waits when the stream fails. */
+const CHUNKS = 50;
+const CHUNK_BYTES = 1_000_000;
+const FAILS_AFTER_MS = 200;
+
+function failing(): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      for (let at = 0; at < CHUNKS; at += 1) controller.enqueue(new Uint8Array(CHUNK_BYTES));
+      setTimeout(() => controller.error(new Error("The client is too slow.")), FAILS_AFTER_MS);
+    },
+  });
+}
+
+const CLOSED_MS_MAX = 5_000;
+
+const servers: Readonly<Record<string, () => Server>> = {
+  toNodeListener: () => {
+    const listener = toNodeListener(async () => new Response(failing()));
+    return createServer((incoming, outgoing) => void listener(incoming, outgoing));
+  },
+  "the server": () => {
+    const limits = DEFAULT_LIMITS;
+    const connections = new Connections(systemRuntime, limits);
+    const app = { answer: async () => ({ status: 200, headers: {}, body: failing() }) };
+    return httpServer({ app, connections, limits, runtime: systemRuntime });
+  },
+};
+
+for (const [name, open] of Object.entries(servers)) {
+  test(`${name} closes the connection of a stream that failed, also of a client that does not read`, async () => {
+    const server = open();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const accepted = once(server, "connection") as Promise<[Socket]>;
+    const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    client.on("error", () => {}).pause();
+    client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const [socket] = await accepted;
+    assert.ok((await within(CLOSED_MS_MAX, once(socket, "close"))) !== null, "it is still open");
+    client.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+}
 
 after(assertNothingRuns);

@@ -3,9 +3,10 @@
  *
  * The other one is usually an older commit with its packages installed. A process of each answers the same small orders in
  * turn, both warm and seconds apart, so that a machine that slows down slows both; a ratio is the median of the ratios of
- * all rounds.
+ * all rounds. A process can be a tenth faster than another of the same code for as long as it lives, so several pairs of
+ * processes share the rounds.
  *
- * Environment: ROUNDS (15), JOBS (20,000), SINGLES (500), SIZE=10, ENGINES=sqlite,postgres,mariadb.
+ * Environment: ROUNDS (15), PAIRS (3), JOBS (20,000), SINGLES (500), SIZE=10, ENGINES=sqlite,postgres,mariadb.
  */
 import { resolve } from "node:path";
 import { Contestant } from "./contestants.ts";
@@ -24,6 +25,7 @@ const QUESTIONS = ["enqueue", "drain"] as const;
 const METRICS: readonly Metric[] = ["one by one", "in bulk", "drain"];
 
 const rounds = numberFrom("ROUNDS", 15);
+const pairs = numberFrom("PAIRS", 3);
 const order = {
   jobs: numberFrom("JOBS", 20_000),
   singles: numberFrom("SINGLES", 500),
@@ -43,16 +45,27 @@ async function answers(contestant: Contestant): Promise<Figures> {
 }
 
 async function compare(system: System, other: string): Promise<Round[]> {
+  const measured: Round[] = [];
+  for (let pair = 1; pair <= pairs; pair += 1) {
+    const until = Math.round((rounds * pair) / pairs);
+    const some = await comparePair(system, other, until - measured.length);
+    measured.push(...some);
+    const each = METRICS.map((metric) => `${metric} ${rowOf(metric, some)[3]}`);
+    progress(`${keyOf(system)}: pair ${pair} of ${pairs}: ${each.join(", ")}`);
+  }
+  return measured;
+}
+
+async function comparePair(system: System, other: string, count: number): Promise<Round[]> {
   using ours = new Contestant(system);
   using theirs = new Contestant(system, other);
   const measured: Round[] = [];
-  for (let round = -WARM_UP_ROUNDS; round < rounds; round += 1) {
+  for (let round = -WARM_UP_ROUNDS; round < count; round += 1) {
     // Each goes first in every other round.
     const [first, second] = round % 2 === 0 ? [ours, theirs] : [theirs, ours];
     const [one, two] = [await answers(first), await answers(second)];
     if (round < 0) continue;
     measured.push(first === ours ? { ours: one, theirs: two } : { ours: two, theirs: one });
-    progress(`${keyOf(system)}: round ${round + 1} of ${rounds}`);
   }
   return measured;
 }
@@ -87,7 +100,7 @@ async function main(other: string): Promise<void> {
     rows.push(...METRICS.map((metric) => [engine, ...rowOf(metric, measured)]));
   }
   printTable(["engine", "figure", "other", "this", "ratio", "rounds"], rows);
-  console.log(`\n${rounds} rounds. Machine: ${machine.words}.`);
+  console.log(`\n${rounds} rounds of ${pairs} pairs of processes. Machine: ${machine.words}.`);
   if (!machine.quiet) console.log("THE MACHINE WAS NOT QUIET: see above.");
 }
 

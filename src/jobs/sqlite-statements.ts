@@ -9,12 +9,15 @@ export const statements = {
     values (?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do nothing`,
 
-  /** A new job. */
-  insertNew: `
+  lastJob: "select coalesce(max(rowid), 0) from holdfast_job",
+
+  /** All jobs after that one: they are new, pending, and have neither a key nor a lane. */
+  insertNewSince: `
     insert into holdfast_ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            ready_at, place, start_by)
-    values (?, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?, ?)`,
+           (id, queue, task, rank, epoch, attempts, crashes, max_attempts, ready_at, place)
+    select id, queue, task, rank, 0, 0, 0, max_attempts, enqueued_at, enqueued_at + ?
+      from holdfast_job
+     where rowid > ?`,
 
   insertReady: `
     insert into holdfast_ready

@@ -373,19 +373,19 @@ export class Item<
   Data,
   Type extends string,
 > implements ItemRecord<State, Data, Type> {
-  readonly id: string;
-  readonly workflow: string;
-  readonly type: Type;
-  readonly tenant: string;
-  readonly identifier: string;
-  readonly parent: string | null;
-  readonly root: string;
-  readonly status: State;
-  readonly data: Data;
-  readonly revision: number;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly enteredAt: number;
+  declare readonly id: string;
+  declare readonly workflow: string;
+  declare readonly type: Type;
+  declare readonly tenant: string;
+  declare readonly identifier: string;
+  declare readonly parent: string | null;
+  declare readonly root: string;
+  declare readonly status: State;
+  declare readonly data: Data;
+  declare readonly revision: number;
+  declare readonly createdAt: number;
+  declare readonly updatedAt: number;
+  declare readonly enteredAt: number;
   readonly #of: Workflow<State, Move, Data, Type>;
   readonly #workflows: Workflows;
 
@@ -393,19 +393,7 @@ export class Item<
     record: ItemRecord<State, Data, Type>,
     parts: { workflow: Workflow<State, Move, Data, Type>; workflows: Workflows },
   ) {
-    this.id = record.id;
-    this.workflow = record.workflow;
-    this.type = record.type;
-    this.tenant = record.tenant;
-    this.identifier = record.identifier;
-    this.parent = record.parent;
-    this.root = record.root;
-    this.status = record.status;
-    this.data = record.data;
-    this.revision = record.revision;
-    this.createdAt = record.createdAt;
-    this.updatedAt = record.updatedAt;
-    this.enteredAt = record.enteredAt;
+    Object.assign(this, record);
     this.#of = parts.workflow;
     this.#workflows = parts.workflows;
   }

@@ -177,6 +177,39 @@ export const enqueueing: Group = (open) => {
     assert.equal((await store.jobs.list({ limit: 10 })).length, 1);
   });
 
+  test("in a large batch of jobs that are alike, existing ones stay as they are", async () => {
+    const { store } = await open();
+    const ended = newJob();
+    await settleOne(store, done(await startOne(store, ended)));
+    const running = newJob();
+    await startOne(store, running);
+    const pending = await enqueueOne(store);
+    const jobs = Array.from({ length: 40 }, () => newJob());
+    const [first = newJob()] = jobs;
+    const answers = await store.jobs.enqueue([...jobs, ended, running, pending, first]);
+
+    assert.deepEqual(
+      answers.map(({ added }) => added),
+      [...jobs.map(() => true), false, false, false, false],
+    );
+    assert.equal(await statusOf(store, ended.id), "done");
+    assert.equal(await statusOf(store, running.id), "processing");
+    assert.deepEqual(sortedIds(await store.jobs.claim(upTo(100))), sortedIds([...jobs, pending]));
+  });
+
+  test("a large batch of jobs that are alike is claimed by its priority", async () => {
+    const { store } = await open();
+    const batchOf = (priority: number) =>
+      Array.from({ length: 20 }, () => newJob({ priority, queue: "q", maxAttempts: 4 }));
+    const [low, high] = [batchOf(-1), batchOf(5)];
+    await store.jobs.enqueue(low);
+    await store.jobs.enqueue(high);
+
+    const claimed = await store.jobs.claim({ ...upTo(20), queues: ["q"] });
+    assert.deepEqual(sortedIds(claimed), sortedIds(high));
+    assert.ok(claimed.every(({ maxAttempts, attempt }) => maxAttempts === 4 && attempt === 1));
+  });
+
   test("a job that the database refuses is an error, and not a job that was there before", async () => {
     const { store } = await open();
     const job = newJob({ maxAttempts: 0 });

@@ -1,8 +1,8 @@
 /**
  * Makes the package: `node scripts/build.ts [--out folder]`.
  *
- * A process reads a handful of files when it starts, and not every module: the library is one file, the commands that are
- * run often are another, and the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
+ * A process reads a handful of files when it starts, and not every module: the library is one file, each engine another, and
+ * the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -127,7 +127,7 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
 
 /**
  * Packages that the application installs: the drivers. All others are part of our files, as far as we use them: a
- * process then reads a few files instead of a hundred, and an application installs one package.
+ * process then reads a few files instead of a hundred, and an application installs nothing else but types.
  */
 function isExternal(id: string): boolean {
   if (isBuiltin(id)) return true;

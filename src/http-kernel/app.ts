@@ -446,7 +446,7 @@ function paramsOf(pattern: readonly string[], segments: readonly string[]): Para
   return params;
 }
 
-/** Text that is not encoded in the right way is taken as it is. */
+/** Text with an invalid escape stays as it is. */
 function decoded(text: string, decode: (text: string) => string): string {
   try {
     return decode(text);

@@ -107,7 +107,7 @@ export function sqliteStatements(engine: SqliteEngine): JobStatements {
   };
 }
 
-const ALIKE_MIN = 8;
+const ALIKE_MIN = 8; // for fewer jobs, the two extra statements cost more than they save
 
 export class HotStatements {
   readonly #engine: SqliteEngine;

@@ -27,6 +27,13 @@ export async function createDatabase(kind: Sql, url: string, name: string): Prom
     : inMysql(url, async (connection) => connection.query(`create database ${name}`)));
 }
 
+/** A copy of a database that has no connections. */
+export async function copyInPostgres(url: string, name: string, from: string): Promise<void> {
+  refuseOddName(name);
+  refuseOddName(from);
+  await inPostgres(url, async (client) => client.query(`create database ${name} template ${from}`));
+}
+
 /** Drops it, whoever is connected to it. */
 export async function dropDatabase(kind: Sql, url: string, name: string): Promise<void> {
   refuseOddName(name);

@@ -16,7 +16,7 @@ import * as races from "./races.ts";
 import { countOf } from "./tester.ts";
 import { Theatre, type Race } from "./theatre.ts";
 
-const SAMPLE_EVERY = 5;
+const SAMPLE_EVERY = 8;
 const lacking = [missing("postgres"), missing("isolationtester")];
 const limits = {
   timeout: 180_000,

@@ -22,7 +22,7 @@ export interface Race {
 }
 
 /** A tester mostly waits to see whether a step is blocked, so there may be more of them than cores. */
-const STAGES = 12;
+const STAGES = 6;
 const ORDERS_AT_ONCE = 30;
 
 interface Production {
@@ -45,8 +45,7 @@ export class Theatre implements AsyncDisposable {
 
   static async open(): Promise<Theatre> {
     const settings = await productSettings();
-    const stages = await Promise.all(Array.from({ length: STAGES }, () => Stage.open(settings)));
-    return new Theatre(settings, stages);
+    return new Theatre(settings, await Stage.openMany(STAGES, settings));
   }
 
   /** Plays a race in every order there is. */

@@ -11,7 +11,7 @@ import {
 import { sql } from "../../src/database/sql.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "../worker/observe.ts";
-import { places, stopSharedRedis, type LockSite } from "./places.ts";
+import { places, leavePlaces, type LockSite } from "./places.ts";
 
 const KEY = "order:42";
 
@@ -209,6 +209,6 @@ function counts(types: LockStatistics["types"]): Record<string, [number, number]
 }
 
 after(async () => {
-  await stopSharedRedis();
+  await leavePlaces();
   await assertNothingRuns();
 });

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Holdfast, type HoldfastOptions, openHoldfast } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import {
   missing,
@@ -10,7 +11,9 @@ import {
   scratchDatabase,
   startRedis,
   type GuardedServer,
+  type ScratchDatabase,
 } from "../support/servers.ts";
+import { emptyTables } from "../support/tables.ts";
 
 export interface LockSite extends AsyncDisposable {
   readonly url: string;
@@ -53,9 +56,18 @@ export async function onFile(options: LockSite["options"]): Promise<LockSite> {
   return siteOn(url, options, () => rmSync(folder, { recursive: true, force: true }));
 }
 
+/** Of tests that are over: making the tables takes longer than most tests. */
+const emptied: ScratchDatabase[] = [];
+
 async function onServer(name: "postgres" | "mysql"): Promise<LockSite> {
-  const scratch = await scratchDatabase(name);
-  return siteOn(scratch.url, { locks: "sql" }, () => scratch.drop());
+  const known = emptied.findIndex(({ url }) => url.startsWith(name));
+  const scratch = emptied.splice(known, known === -1 ? 0 : 1)[0] ?? (await scratchDatabase(name));
+  return siteOn(scratch.url, { locks: "sql" }, async () => {
+    const store = await openStore(scratch.url);
+    await emptyTables(store.db.engine);
+    await store.close();
+    emptied.push(scratch);
+  });
 }
 
 let redis: Promise<GuardedServer> | null = null;
@@ -85,7 +97,8 @@ export const places: readonly PlaceUnderTest[] = [
   },
 ];
 
-/** After the last test: its process need not be waited for. */
-export async function stopSharedRedis(): Promise<void> {
+/** After the last test. */
+export async function leavePlaces(): Promise<void> {
   await (await redis)?.[Symbol.asyncDispose]();
+  for (const scratch of emptied.splice(0)) await scratch.drop();
 }

@@ -10,7 +10,7 @@ import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import type { Errand, Told } from "./contender.ts";
-import { places, stopSharedRedis, type LockSite } from "./places.ts";
+import { places, leavePlaces, type LockSite } from "./places.ts";
 
 const PROGRAM = join(import.meta.dirname, "contender.ts");
 const PROCESSES = 3;
@@ -139,6 +139,6 @@ describe("locks between processes", { concurrency: true }, () => {
 
 after(async () => {
   folder[Symbol.dispose]();
-  await stopSharedRedis();
+  await leavePlaces();
   await assertNothingRuns();
 });

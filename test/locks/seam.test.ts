@@ -13,7 +13,7 @@ import { openLocks } from "../../src/locks/locks.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { nextId } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
-import { places, stopSharedRedis, type LockSite } from "./places.ts";
+import { places, leavePlaces, type LockSite } from "./places.ts";
 
 const TTL_MS = 60_000;
 /** Long enough for a few statements, short enough to be waited for. */
@@ -191,6 +191,6 @@ describe("a place of locks", { concurrency: true }, () => {
 });
 
 after(async () => {
-  await stopSharedRedis();
+  await leavePlaces();
   await assertNothingRuns();
 });

@@ -14,6 +14,7 @@ import {
 } from "../../scripts/services/names.ts";
 import { findPrograms } from "../../scripts/services/programs.ts";
 import {
+  copyInPostgres,
   createDatabase,
   dropDatabase,
   withDatabase,
@@ -74,9 +75,25 @@ export interface ScratchDatabase extends AsyncDisposable {
 
 /** A fresh database on the shared server. */
 export async function scratchDatabase(kind: Sql): Promise<ScratchDatabase> {
+  const name = scratchName();
+  await createDatabase(kind, urlOf(kind), name);
+  return scratchOf(kind, name);
+}
+
+/** A copy of one on the shared PostgreSQL, to which nobody is connected. */
+export async function copyOf(original: ScratchDatabase): Promise<ScratchDatabase> {
+  const name = scratchName();
+  await copyInPostgres(urlOf("postgres"), name, new URL(original.url).pathname.slice(1));
+  return scratchOf("postgres", name);
+}
+
+function scratchName(): string {
+  const prefix = process.env[SCRATCH_VARIABLE] ?? "holdfast_test_";
+  return prefix + randomBytes(NAME_BYTES).toString("hex");
+}
+
+function scratchOf(kind: Sql, name: string): ScratchDatabase {
   const server = urlOf(kind);
-  const name = `${process.env[SCRATCH_VARIABLE] ?? "holdfast_test_"}${randomBytes(NAME_BYTES).toString("hex")}`;
-  await createDatabase(kind, server, name);
   const pool = kind === "postgres" ? named(process.env, "pgbouncer") : null;
   const drop = async (): Promise<void> => dropDatabase(kind, server, name);
   return {

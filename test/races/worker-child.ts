@@ -71,8 +71,11 @@ export async function startHere(holdfast: Holdfast, tasks: readonly AnyTask[]): 
   return worker;
 }
 
-/** Keeps the thread busy for this long: nothing else runs meanwhile. */
-export function spin(ms: number): void {
+const SLICE_MS = 20;
+
+/** Blocks the thread for this long: nothing else runs in it meanwhile. Other processes have the processor. */
+export function blockFor(ms: number): void {
   const until = performance.now() + ms;
-  while (performance.now() < until);
+  const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  while (performance.now() < until) Atomics.wait(cell, 0, 0, SLICE_MS);
 }

@@ -1,7 +1,7 @@
 /** A worker with tasks that do to their process whatever a test needs done. */
 import { defineTask } from "../../src/index.ts";
 import { codeOf } from "../worker/observe.ts";
-import { config, openHere, say, spin, startHere, stopListening, told } from "./worker-child.ts";
+import { config, openHere, say, blockFor, startHere, stopListening, told } from "./worker-child.ts";
 
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
@@ -9,8 +9,8 @@ const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 const block = defineTask({
   name: "block",
   run({ ms }: { ms: number | "for good" }, { attempt }) {
-    if (ms !== "for good") spin(ms);
-    else if (attempt === 1) spin(Number.POSITIVE_INFINITY);
+    if (ms !== "for good") blockFor(ms);
+    else if (attempt === 1) blockFor(Number.POSITIVE_INFINITY);
     return config.role;
   },
 });

@@ -30,8 +30,9 @@ export const closing: Group = (open) => {
       (store) => store.jobs.promoteDue({ limit: 1 }),
       (store) => store.migrate(),
     ];
+    const { alone, another } = await open();
     for (const use of uses) {
-      const { store } = await open();
+      const store = alone === null ? await another() : (await open()).store;
       await store.close();
       await assert.rejects(use(store), ClosedError);
     }

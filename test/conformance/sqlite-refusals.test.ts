@@ -4,6 +4,7 @@
  * And what people read there: the view of all jobs.
  */
 import assert from "node:assert/strict";
+import { copyFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { after, afterEach, describe, test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
@@ -32,7 +33,10 @@ after(async () => {
   await assertNothingRuns();
 });
 
-async function typedByHand(): Promise<Database> {
+/** What every test begins with. */
+let prepared: { readonly path: string; readonly ids: Database["ids"] } | null = null;
+
+async function prepare(): Promise<NonNullable<typeof prepared>> {
   const path = folder.file(".db");
   const store = await openStore(`sqlite:${path}`, { runtime: testRuntime() });
   await store.migrate();
@@ -41,9 +45,16 @@ async function typedByHand(): Promise<Database> {
     ids[status] = await jobIn(store, status, { queue: status, key: `key-${status}` });
   }
   await store.close();
+  return { path, ids };
+}
+
+async function typedByHand(): Promise<Database> {
+  prepared ??= await prepare();
+  const path = folder.file(".db");
+  copyFileSync(prepared.path, path);
   const db = new DatabaseSync(path);
   opened.push(db);
-  return { db, ids };
+  return { db, ids: prepared.ids };
 }
 
 /** A row for each table that breaks no rule: about a new job, in the table's own columns. */

@@ -5,7 +5,6 @@ import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { openStore, storeOn } from "../../src/app/store.ts";
 import { INDEX_TABLES } from "../../src/copy/tables.ts";
 import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
-import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import type { OpenStore } from "./world.ts";
 
@@ -31,12 +30,8 @@ export const engines: readonly ModelEngine[] = [
     skip: false,
     start: async () => ({ open: openSqlite, [Symbol.asyncDispose]: async () => {} }),
   },
-  {
-    name: "PostgreSQL",
-    skip: reasonOf(missing("postgres"), notItsTurn("postgres")),
-    start: startPostgres,
-  },
-  { name: "MariaDB", skip: reasonOf(missing("mysql"), notItsTurn("mysql")), start: startMysql },
+  { name: "PostgreSQL", skip: missing("postgres"), start: startPostgres },
+  { name: "MariaDB", skip: missing("mysql"), start: startMysql },
 ];
 
 const JOB_TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt"];

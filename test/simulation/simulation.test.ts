@@ -12,7 +12,7 @@ import { planOf } from "./plan.ts";
 import { report, runSeeds, summary } from "./run.ts";
 import { simulate } from "./simulate.ts";
 
-const range = { from: runSeed, seeds: sized(200, 2_000) };
+const range = { from: runSeed, seeds: sized(300, 2_000) };
 
 /** Every fault, every move of a job, and the writes of those who come too late. */
 const MUST_MEET = [

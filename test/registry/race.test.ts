@@ -104,8 +104,8 @@ const UNIQUE: Readonly<Record<string, string>> = {
   MariaDB: "alter table holdfast_worker drop index by_slot",
 };
 
-// The databases side by side: what they do hardly overlaps.
-describe("many starts at once", { concurrency: true }, () => {
+// Two databases side by side: with three, a start on MariaDB waits for longer than it may.
+describe("many starts at once", { concurrency: 2 }, () => {
   for (const engine of sampledEngines) {
     const { name, skip } = engine;
     const limits = { skip, timeout: 600_000, concurrency: 1 };

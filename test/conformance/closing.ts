@@ -30,11 +30,12 @@ export const closing: Group = (open) => {
       (store) => store.jobs.promoteDue({ limit: 1 }),
       (store) => store.migrate(),
     ];
-    const { alone, another } = await open();
+    const { store: first, alone, another } = await open();
+    let store = first;
     for (const use of uses) {
-      const store = alone === null ? await another() : (await open()).store;
       await store.close();
       await assert.rejects(use(store), ClosedError);
+      store = alone === null ? await another() : (await open()).store;
     }
   });
 

@@ -31,8 +31,8 @@ export class Stage implements AsyncDisposable {
   }
 
   /**
-   * So many alike, with the settings that the product gives its own sessions, because plans depend on them. To copy a
-   * database takes a tenth of the time of filling one.
+   * So many alike, with the settings that the product gives its own sessions, because plans depend on them. A copy of a
+   * database is there sooner than one that is filled.
    */
   static async openMany(count: number, settings: string): Promise<Stage[]> {
     await using model = await scratchDatabase("postgres");

@@ -77,13 +77,11 @@ export function parseCron(field: string, given: string): CronFields {
   const refuse = (problem: string): never => {
     throw new InvalidArgumentError({ field, problem });
   };
-  if (text.length > CRON_LENGTH_MAX) {
+  if (text.length > CRON_LENGTH_MAX)
     return refuse(`has ${text.length} characters; at most ${CRON_LENGTH_MAX} are allowed.`);
-  }
   const trimmed = text.trim();
-  if (trimmed.startsWith("@") && !NICKNAMES.has(trimmed)) {
+  if (trimmed.startsWith("@") && !NICKNAMES.has(trimmed))
     return refuse(`has no nickname '${shown(trimmed)}'. Use ${[...NICKNAMES.keys()].join(", ")}.`);
-  }
   const parts = (NICKNAMES.get(trimmed) ?? trimmed).split(/[ \t]+/);
   if (parts.length !== 5 && parts.length !== 6) {
     const found = trimmed === "" ? "is empty" : `has ${parts.length} fields`;
@@ -112,9 +110,8 @@ type Refuse = (problem: string) => never;
 
 function entriesOf(name: FieldName, text: string, refuse: Refuse): Entry[] {
   const texts = text.split(",");
-  if (texts.length > ENTRIES_MAX) {
+  if (texts.length > ENTRIES_MAX)
     refuse(`the ${name} field has ${texts.length} entries; at most ${ENTRIES_MAX} are allowed.`);
-  }
   return texts.map((one) => entryOf(name, one.toUpperCase(), refuse));
 }
 
@@ -126,31 +123,21 @@ function entryOf(name: FieldName, text: string, refuse: Refuse): Entry {
   const special = name === "day" || name === "weekday" ? specialDay(name, text, refuse) : null;
   if (special !== null) return special;
   const [match, first = "", last, steps] = RANGE.exec(text) ?? [];
-  if (match === undefined || (first === "?" && name !== "day" && name !== "weekday")) {
-    return refuse(`'${shown(text)}' is not valid in the ${name} field. ${allowed(name)}`);
-  }
+  const isAll = first === "*" || (first === "?" && (name === "day" || name === "weekday"));
+  if (match === undefined || (first === "?" && !isAll) || (isAll && last !== undefined))
+    return refuse(notAllowed(name, text));
   const { least, most } = LIMITS[name];
-  const isAll = first === "*" || first === "?";
-  if (isAll && last !== undefined) {
-    return refuse(`'${shown(text)}' is not valid in the ${name} field. ${allowed(name)}`);
-  }
   const step = steps === undefined ? 1 : Number(steps);
-  if (step < 1 || step > most - least + 1) {
-    return refuse(
-      `the ${name} field steps by ${step}. Write a step from 1 to ${most - least + 1}.`,
-    );
-  }
+  const stepMost = most - least + 1;
+  if (step < 1 || step > stepMost)
+    return refuse(`the ${name} field steps by ${step}. Write a step from 1 to ${stepMost}.`);
   if (isAll && steps === undefined) return { kind: "all" };
   const from = isAll ? least : valueOf(name, first, refuse);
   const end = name === "weekday" ? most - 1 : most;
   const open = isAll || (steps !== undefined && last === undefined) ? end : from;
   const to = last === undefined ? open : valueOf(name, last, refuse);
-  if (from > to) {
-    return refuse(
-      `the ${name} field has the range '${shown(text)}', which runs backwards. Write two ranges.`,
-    );
-  }
-  return { kind: "range", from, to, step };
+  if (from <= to) return { kind: "range", from, to, step };
+  return refuse(`the ${name} field has '${shown(text)}', which runs backwards. Write two ranges.`);
 }
 
 function specialDay(name: "day" | "weekday", text: string, refuse: Refuse): Entry | null {
@@ -173,14 +160,14 @@ function valueOf(name: FieldName, text: string, refuse: Refuse): number {
   const at = names.indexOf(text);
   if (at !== -1) return at + least;
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  return refuse(`'${shown(text)}' is not valid in the ${name} field. ${allowed(name)}`);
+  return value >= least && value <= most ? value : refuse(notAllowed(name, text));
 }
 
-function allowed(name: FieldName): string {
+function notAllowed(name: FieldName, text: string): string {
   const { least, most, names } = LIMITS[name];
   const words = names === undefined ? "" : `, or ${names[0]} to ${names.at(-1)}`;
-  return `Allowed: ${least} to ${most}${words}, with *, lists (1,2), ranges (1-5) and steps (*/2).`;
+  const values = `${least} to ${most}${words}, with *, lists (1,2), ranges (1-5) and steps (*/2)`;
+  return `'${shown(text)}' is not valid in the ${name} field. Allowed: ${values}.`;
 }
 
 function shown(text: string): string {
@@ -222,13 +209,31 @@ export function valuesOf({ from, to, step }: { from: number; to: number; step: n
 /** The wall-clock times that match, as if every clock showed UTC. */
 export class WallClock {
   readonly #cron: Cron;
+  /** To croner, the 31st of February is a day of March, and it leaves out the days before that. */
+  readonly #skipsMarch: boolean;
 
-  constructor({ text }: CronFields) {
+  constructor({ text, entries }: CronFields) {
     this.#cron = new Cron(text, { mode: "6-part", utcOffset: 0 });
+    this.#skipsMarch = entries.day.some((entry) => entry.kind === "range" && entry.to >= 30);
   }
 
   /** The first match after this time; null: there is none. */
   after(wall: number): number | null {
+    const found = this.#next(wall);
+    if (!this.#skipsMarch || found === null) return found;
+    for (let march = marchAfter(wall); march < found; march = marchAfter(march)) {
+      const earlier = this.#next(march - 1);
+      if (earlier !== null && earlier < found) return earlier;
+    }
+    return found;
+  }
+
+  #next(wall: number): number | null {
     return this.#cron.nextRun(new Date(wall))?.getTime() ?? null;
   }
+}
+
+function marchAfter(wall: number): number {
+  const year = new Date(wall).getUTCFullYear();
+  return Date.UTC(wall < Date.UTC(year, 2) ? year : year + 1, 2);
 }

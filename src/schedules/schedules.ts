@@ -151,9 +151,8 @@ export class Schedules {
     checkKnown(options, EDIT_OPTIONS);
     const { revision, ...by } = options;
     checkKnown(changes, new Set<string>(CHANGES));
-    if (Object.keys(changes).length === 0) {
+    if (Object.keys(changes).length === 0)
       throw new InvalidArgumentError({ field: "changes", problem: "name at least one change." });
-    }
     const range = { least: 1, most: Number.MAX_SAFE_INTEGER };
     const expected =
       revision === undefined ? {} : { revision: checkWhole("revision", revision, range) };
@@ -232,9 +231,8 @@ export class Schedules {
         : { before: checkWhole("before", before, { least: 0, most: Number.MAX_SAFE_INTEGER }) }),
       limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
     });
-    if (runs.length === 0 && (await this.#store.schedules.find(schedule)) === null) {
+    if (runs.length === 0 && (await this.#store.schedules.find(schedule)) === null)
       throw new ScheduleNotFoundError({ schedule });
-    }
     return runs;
   }
 
@@ -250,9 +248,8 @@ export class Schedules {
     const row = checkTiming(timing);
     checkWhole("count", count, { least: 1, most: PREVIEW_MAX });
     const from = after === undefined ? await this.#store.db.clock() : Number(after);
-    if (!Number.isSafeInteger(from)) {
+    if (!Number.isSafeInteger(from))
       throw new InvalidArgumentError({ field: "after", problem: "must be a valid Date." });
-    }
     return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
   }
 

@@ -194,9 +194,8 @@ export class SqlSchedules {
     const remove = (): Promise<void> =>
       this.#engine.transaction(async (tx) => {
         const { declaredBy } = await this.#locked(tx, name);
-        if (declaredBy !== null && !force) {
+        if (declaredBy !== null && !force)
           throw new ScheduleDeclaredError({ schedule: name, declaredBy });
-        }
         await deleteSchedule(tx, name);
         const subject = subjects.schedule(name);
         await noteAction(this.#engine, tx, by, { action: "schedule.delete", subject });

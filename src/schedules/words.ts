@@ -105,9 +105,8 @@ function repeated(unit: "second" | "minute" | "hour", entries: readonly Entry[])
 /** "from 09:00 to 17:59", "in hours 9 and 12". */
 function hoursInWords(hour: readonly Entry[]): string {
   const [entry, ...others] = hour;
-  if (entry?.kind === "range" && others.length === 0 && entry.step === 1) {
+  if (entry?.kind === "range" && others.length === 0 && entry.step === 1)
     return `from ${twoDigits(entry.from)}:00 to ${twoDigits(entry.to)}:59`;
-  }
   return `in ${plural("hour", hour)}`;
 }
 

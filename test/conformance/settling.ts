@@ -214,6 +214,24 @@ export const settling: Group = (open) => {
     assert.equal(job.result, '"first"');
   });
 
+  test("of two attempts of a job in one batch, the former is refused and the present one ends", async () => {
+    const { store } = await open();
+    for (const outcome of [done, retry, failed]) {
+      for (const isFirst of [true, false]) {
+        const former = await startOne(store);
+        await settleOne(store, released(former));
+        const present = await claimOne(store);
+        const batch = [outcome(fenceOf(former)), done(present, '"present"')];
+        const settled = await store.jobs.settle(isFirst ? batch : batch.toReversed());
+        assert.deepEqual(
+          settled.map(({ id, epoch, status }) => [id, epoch, status]),
+          [[present.id, present.epoch, "done"]],
+        );
+        assert.equal((await mustFind(store, present.id)).result, '"present"');
+      }
+    }
+  });
+
   test("an attempt that is settled by many at the same moment ends once", async () => {
     const { store } = await open();
     const claimed = await startOne(store);

@@ -161,6 +161,7 @@ export const steps: Group = (open) => {
       [1, 4],
     );
     assert.equal((await store.steps.list(job.id)).length, 2);
+    await byHand(sql`drop table holdfast.shipment`); // the next test may have the same database
   });
 
   test("steps outlast retries and suspensions, and go with their job", async () => {

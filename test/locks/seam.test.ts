@@ -126,8 +126,8 @@ describe("a place of locks", { concurrency: true }, () => {
         });
         assert.deepEqual(await place.take(next, false), stands(false, true));
         assert.deepEqual(await place.take(other, false), stands(false, false));
-        await place.release(hold);
         const startedAt = performance.now();
+        await place.release(hold);
         const refused = await place.take(other, true);
         const inTime = performance.now() - startedAt < NEXT_MS / 2;
         if (inTime) assert.equal(refused.taken, false);

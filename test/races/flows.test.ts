@@ -128,7 +128,6 @@ for (const engine of engines) {
         );
         if (depth > 0) assert.equal(await deepest(holdfast, flows[name] ?? ""), depth, name);
       }
-      assert.deepEqual(await tooEarly(holdfast), []);
       const { findings } = await new Doctor(holdfast).examine();
       const bad = findings.filter(({ severity }) => severity === "critical");
       assert.deepEqual(bad, []);
@@ -180,20 +179,4 @@ async function deepest(holdfast: Holdfast, flow: string): Promise<number> {
      order by m.job_id desc
      limit 1`);
   return Number(row?.depth);
-}
-
-/** Jobs that began before one that they wait for had ended, by the database's clock: with their last attempt, or any other. */
-function tooEarly(holdfast: Holdfast): Promise<unknown[]> {
-  return holdfast.store.db.engine.all(sql`
-    select a.job_id, a.on_id
-      from holdfast.job_after a
-      join holdfast.finished d on d.id = a.on_id
-      join holdfast.finished f on f.id = a.job_id
-     where f.started_at < d.finished_at
-     union all
-    select a.job_id, a.on_id
-      from holdfast.job_after a
-      join holdfast.finished d on d.id = a.on_id
-      join holdfast.attempt t on t.job_id = a.job_id
-     where t.started_at < d.finished_at`);
 }

@@ -198,9 +198,8 @@ export class Flows {
   async list(options: Partial<FlowFilter> = {}): Promise<Omit<FlowRow, "size">[]> {
     checkKnown(options, LIST_OPTIONS);
     const { kind, before, limit = PAGE_DEFAULT } = options;
-    if (kind !== undefined && !flowKinds.includes(kind)) {
+    if (kind !== undefined && !flowKinds.includes(kind))
       throw new InvalidArgumentError({ field: "kind", problem: 'must be "flow" or "batch".' });
-    }
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
     if (before !== undefined) checkId("before", before);
     return this.#parts.store.flows.list({ ...options, limit });

@@ -304,9 +304,8 @@ export class Gates {
 
   async #see(names: readonly string[]): Promise<readonly SeenGate[]> {
     const { lanes, gates } = this.#looked;
-    if (names.every((name) => lanes.has(name))) {
+    if (names.every((name) => lanes.has(name)))
       return gates.filter(({ name }) => names.includes(name));
-    }
     return this.#tx.all<SeenGate>(sql`select name, allowed_at ${this.#rows(names)}`);
   }
 

@@ -112,7 +112,10 @@ function entriesOf(name: FieldName, text: string, refuse: Refuse): Entry[] {
   const texts = text.split(",");
   if (texts.length > ENTRIES_MAX)
     refuse(`the ${name} field has ${texts.length} entries; at most ${ENTRIES_MAX} are allowed.`);
-  return texts.map((one) => entryOf(name, one.toUpperCase(), refuse));
+  const entries = texts.map((one) => entryOf(name, one.toUpperCase(), refuse));
+  if (entries.length > 1 && entries.some((entry) => entry.kind === "last" && entry.weekday))
+    refuse("the day field has LW in a list. Write a schedule of its own for LW.");
+  return entries;
 }
 
 const RANGE = /^(\*|\?|[A-Z]{3}|\d{1,2})(?:-([A-Z]{3}|\d{1,2}))?(?:\/(\d{1,2}))?$/;
@@ -127,8 +130,7 @@ function entryOf(name: FieldName, text: string, refuse: Refuse): Entry {
   if (match === undefined || (first === "?" && !isAll) || (isAll && last !== undefined))
     return refuse(notAllowed(name, text));
   const { least, most } = LIMITS[name];
-  const step = steps === undefined ? 1 : Number(steps);
-  const stepMost = most - least + 1;
+  const [step, stepMost] = [Number(steps ?? 1), most - least + 1];
   if (step < 1 || step > stepMost)
     return refuse(`the ${name} field steps by ${step}. Write a step from 1 to ${stepMost}.`);
   if (isAll && steps === undefined) return { kind: "all" };

@@ -111,6 +111,11 @@ suite("cron expressions", () => {
     assert.deepEqual(days("0 0 1,31 * +MON", "2027-02-02"), ["2027-03-01", "2027-05-31"]);
   });
 
+  test("LW in a list is refused with a remedy", () => {
+    for (const day of ["1,LW", "LW,L"])
+      assert.throws(() => timing(`0 0 ${day} * *`), /the day field has LW in a list\. Write/);
+  });
+
   test("an expression that never matches has no tick", () => {
     for (const cron of ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"]) {
       assert.equal(timing(cron).next(at("2027-01-01")), null);

@@ -6,10 +6,10 @@
  * A move and an update of a child, each with its parent and its line in the audit: by the library, with the distributed lock
  * off, in the database and in Redis, and as the bare statements of the same change on one connection of the driver's. One
  * after the other, and who begins changes from round to round: what disturbs the machine disturbs all. Then a load: a hundred
- * clients send a hundred updates a second over ten orders, and the audit tells how long each waited for its lock. Last, a
- * contest: four processes update the parts of one order without a pause.
+ * clients send a hundred updates a second over ten orders, and the audit tells how long each waited for its lock; and three
+ * clients update the parts of ten orders without a pause, also with the lock off. Last, a contest: four processes update the parts of one order without a pause.
  *
- * Environment: CHANGES (100) in each of ROUNDS (7), SECONDS (20), CLIENTS (100), RATE (100), CONTESTED (250), ENGINES=sqlite,postgres,mariadb.
+ * Environment: CHANGES (100) in each of ROUNDS (7), SECONDS (20), CLIENTS (100), RATE (100), CONTESTED (250) by each of the three and of the four, ENGINES=sqlite,postgres,mariadb.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -46,6 +46,8 @@ const LOAD = {
   updates: Math.round((RATE * SECONDS) / CLIENTS),
   everyMs: (CLIENTS / RATE) * 1_000,
 };
+/** Few clients, as in most installations; here also without a lock, whose wait is none. */
+const FEW = { clients: 3, parents: PARENTS, updates: CONTESTED, everyMs: 0 };
 const CONTEST = { clients: PROCESSES, parents: 1, updates: CONTESTED, everyMs: 0 };
 
 /** What the library may add to the bare statements. */
@@ -88,7 +90,8 @@ const COST_HEAD = [
 ];
 
 function loadRow(report: LoadReport): string[] {
-  const { engine, mode, ms, waits, took, timeouts, errors } = report;
+  const { engine, mode, ms, took, timeouts, errors } = report;
+  const waits = report.waits.length === 0 ? [0] : report.waits; // none with the lock off
   const mean = waits.reduce((sum, wait) => sum + wait, 0) / waits.length;
   const share = timeouts / (took.length + timeouts);
   return [
@@ -128,10 +131,11 @@ async function loads(
   engines: readonly SqlEngine[],
   modes: readonly Mode[],
   load: typeof LOAD,
+  { off = false }: { off?: boolean } = {},
 ): Promise<LoadReport[]> {
   const reports: LoadReport[] = [];
   for (const engine of engines) {
-    for (const mode of modes.filter((each) => each !== "off")) {
+    for (const mode of modes.filter((each) => off || each !== "off")) {
       progress(`${engine}: ${load.clients} clients on ${load.parents} orders, lock ${mode}`);
       reports.push(await measureLoad({ engine, mode, ...load }));
     }
@@ -152,6 +156,7 @@ async function main(): Promise<void> {
     costs.push(...(await measureCosts({ engine, modes, rounds: ROUNDS, changes: CHANGES })));
   }
   const reports = await loads(engines, modes, LOAD);
+  const few = await loads(engines, modes, FEW, { off: true });
   const contests = await loads(engines, modes, CONTEST);
   console.log(
     `\nOne change at a time, ${CHANGES} in a round, medians of ${ROUNDS} rounds in turn.\n`,
@@ -164,6 +169,8 @@ async function main(): Promise<void> {
     `\n${CLIENTS} clients in ${PROCESSES} processes, ${RATE} updates a second over ${PARENTS} orders.\n`,
   );
   printTable(LOAD_HEAD, reports.map(loadRow));
+  console.log(`\n${FEW.clients} clients on ${PARENTS} orders without a pause.\n`);
+  printTable(LOAD_HEAD, few.map(loadRow));
   console.log(`\n${PROCESSES} processes that update the parts of one order without a pause.\n`);
   printTable(LOAD_HEAD, contests.map(loadRow));
   const databases = await Promise.all([...engines, "redis" as const].map(describeServer));
@@ -179,6 +186,7 @@ async function main(): Promise<void> {
       databases,
       costs: measured,
       loads: reports,
+      few,
       contests,
     };
     writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);

@@ -32,6 +32,6 @@ const database = secret("postgres-password", password);
 const token = secret("holdfast-token", password);
 secret("grafana-password", password);
 secret("holdfast.env", () => {
-  const url = `postgres://holdfast:${database}@postgres:5432/holdfast`;
+  const url = `postgres://app:${database}@postgres:5432/holdfast`;
   return `HOLDFAST_URL=${url}\nHOLDFAST_TOKEN=${token}\n`;
 });

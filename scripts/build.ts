@@ -60,6 +60,9 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   commands: ["*/*command.ts", "cli/{enqueue,job,top,settings}.ts"],
 };
 
+/** Those that bundlers of applications read stay, such as `webpackIgnore`. */
+const COMMENTS = { annotation: true, jsdoc: false, legal: false } as const;
+
 const LICENSES = "LICENSES.md";
 
 interface Manifest {
@@ -81,11 +84,8 @@ const DATA = ["database/migrations"];
 
 /** Bundles the package's modules, as they stand, into a folder. */
 export async function bundleInto(folder: string): Promise<void> {
-  await bundle(
-    ENTRIES.map((path) => `src/${path}.ts`),
-    folder,
-  );
-  await pageInto(join(folder, "dashboard"));
+  const paths = ENTRIES.map((path) => `src/${path}.ts`);
+  await bundle(paths, folder);
 }
 
 /** The dashboard's page, as its server reads it. */
@@ -94,7 +94,7 @@ async function pageInto(folder: string): Promise<void> {
   for (const [name, content] of await bundleDashboard()) writeFileSync(join(folder, name), content);
 }
 
-/** Bundles programs that use the library, with the library's thread and data beside them. */
+/** Bundles programs that use the library, with the library's thread, data and page beside them. */
 export async function bundle(paths: readonly string[], folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
   const common = { cwd: ROOT, platform: "node", external: isExternal } as const;
@@ -103,7 +103,7 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
     input: inputs(paths),
     output: {
       dir: folder,
-      comments: false,
+      comments: COMMENTS,
       chunkFileNames: "[name]-[hash].js",
       codeSplitting: {
         includeDependenciesRecursively: false,
@@ -117,11 +117,12 @@ export async function bundle(paths: readonly string[], folder: string): Promise<
   await build({
     ...common,
     input: inputs([THREAD]),
-    output: { dir: folder, comments: false, chunkFileNames: "thread-[name].js" },
+    output: { dir: folder, comments: COMMENTS, chunkFileNames: "thread-[name].js" },
   });
   const modules = main.output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
   writeFileSync(join(folder, LICENSES), licensesOf(modules));
   for (const path of DATA) copyData(path, folder);
+  await pageInto(join(folder, "dashboard"));
   for (const name of globSync("*.js", { cwd: folder })) escapeIn(join(folder, name));
 }
 

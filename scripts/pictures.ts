@@ -71,16 +71,28 @@ interface Row {
   readonly failed: number;
 }
 
+/** Jobs of the queue that is paused, as the shop has them. */
+const PAUSED_JOBS = 13;
+
+/** A few at any time, a wave after the crash, and at last those of the paused queue. */
+function pendingAt(ago: number, random: number, isAfterCrash: boolean): number {
+  if (ago < PAUSED_JOBS / 2) return Math.min(PAUSED_JOBS, Math.round(PAUSED_JOBS - (ago - 1) * 2));
+  return Math.round(random * 3 + (isAfterCrash ? 48 : 0));
+}
+
 /** A day as a shop has it: a steady stream, a deploy, a crash, and a queue that was paused. */
 async function writeHistory({ store }: Holdfast): Promise<void> {
   const random = chance(7);
   const now = Math.floor((await store.db.clock()) / MINUTE_MS) * MINUTE_MS;
   const rows: Row[] = [];
-  for (let ago = MINUTES; ago > 0; ago -= 1) {
+  // Of the minute that is not over, as much as has passed.
+  const passed = ((await store.db.clock()) - now) / MINUTE_MS;
+  for (let ago = MINUTES; ago >= 0; ago -= 1) {
     const isCrash = ago === 18;
     const isAfter = ago < 18 && ago > 13;
-    const done = Math.round((isCrash ? 1_500 : 2_400) + random() * 350);
-    const retried = Math.round(random() * 40 + (isAfter ? 240 : 0));
+    const share = ago === 0 ? passed : 1;
+    const done = Math.round(share * ((isCrash ? 1_500 : 2_400) + random() * 350));
+    const retried = Math.round(share * random() * 40 + (isAfter ? 240 : 0));
     const failed = ago < 38 && ago > 26 ? Math.round(random() * 4) : random() > 0.9 ? 1 : 0;
     const pickups = new Histogram();
     for (let job = 0; job < 60; job += 1) pickups.add(2 + random() * 3);
@@ -99,7 +111,7 @@ async function writeHistory({ store }: Holdfast): Promise<void> {
       run_ms_sum: done * 40,
       run_ms_max: 900,
       pickups: pickups.toText(),
-      pending: Math.round(220 + random() * 90 + (isAfter ? 850 : 0) + Math.max(0, 7 - ago) * 40),
+      pending: pendingAt(ago, random(), isAfter),
     });
   }
   const minutes = rows.flatMap(({ step_ms: _step, at, ...row }) =>

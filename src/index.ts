@@ -27,7 +27,7 @@ export {
   StoreUnavailableError,
   WorkerRefusedError,
 } from "./core/errors.ts";
-export { defineEvent, type EventType } from "./core/task.ts";
+export { defineEvent, type EventType } from "./core/event.ts";
 export type { Status } from "./core/job.ts";
 export type { Logger } from "./core/log.ts";
 export { RetryIn, Snooze, type RetryOptions } from "./core/retry.ts";
@@ -37,11 +37,15 @@ export {
   type CallOptions,
   type Context,
   type Effect,
+  type InputOf,
+  type IsolationOptions,
+  type ResultOf,
   type Task,
   type TaskOptions,
   type UserTransaction,
 } from "./core/task.ts";
-export type { EnqueueOptions } from "./jobs/enqueue.ts";
+export type { Place } from "./database/open.ts";
+export type { EnqueueOptions, TaskCall } from "./jobs/enqueue.ts";
 export type { Job, Jobs, JobView } from "./jobs/jobs.ts";
 export type { OnConflict } from "./jobs/store.ts";
 export { NotDoneError } from "./steps/errors.ts";

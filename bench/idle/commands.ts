@@ -1,4 +1,7 @@
-/** The commands of the package while idle, before any job and after a thousand: what the system says about their processes. */
+/**
+ * The commands of the package while idle, before any job and after a thousand, and with a job every second: what the system
+ * says about their processes.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,13 +16,14 @@ import { printTable, progress, whole } from "../figures.ts";
 const TICK_MS = 10;
 
 const COMMANDS = [
-  { args: ["work"], aim: "70, then 85 MB" },
+  { args: ["work"], aim: "70, then 75 MB" },
   { args: ["start", "--port", "0"], aim: "then 95 MB" },
 ] as const;
 
 const JOBS = 1_000;
 const JOBS_MS_MAX = 120_000;
 const LOOK_MS = 250;
+const JOB_EVERY_MS = 1_000;
 
 interface Span {
   readonly seconds: number;
@@ -40,22 +44,31 @@ export async function idleCommands(
       `import { defineTask } from ${JSON.stringify(library)};\nexport const noop = defineTask({ name: "noop", run() {} });\n`,
     );
     progress(
-      `idle for ${span.seconds} s, twice: ${COMMANDS.map(({ args }) => args[0]).join(", ")}`,
+      `idle for ${span.seconds} s, twice, then with a job a second: ${COMMANDS.map(({ args }) => args[0]).join(", ")}`,
     );
     const rows: string[][] = [];
     for (const { args, aim } of COMMANDS) {
       const program = [command, ...args, "--tasks", tasks];
-      const { before, after } = await idle(program, folder, { library, ...span });
-      const share = `${(before.cpuShare * 100).toFixed(2)} %`;
+      const { before, after, loaded } = await idle(program, folder, { library, ...span });
+      const shares = [before, loaded].map(({ cpuShare }) => `${(cpuShare * 100).toFixed(2)} %`);
       const memory = [before, after].flatMap(({ rss, anonymous }) => [
         megabytes(rss),
         megabytes(anonymous),
       ]);
-      rows.push([`holdfast ${args[0]}`, share, ...memory, aim]);
+      rows.push([`holdfast ${args[0]}`, ...shares, ...memory, aim]);
     }
     console.log(`\nThe idle commands on SQLite, before any job and after ${whole(JOBS)}.\n`);
     printTable(
-      ["command", "of a core", "resident", "its own", "after jobs", "its own", "aim"],
+      [
+        "command",
+        "of a core",
+        "60 jobs a minute",
+        "resident",
+        "its own",
+        "after jobs",
+        "its own",
+        "aim",
+      ],
       rows,
     );
     console.log("\nThe rest of what is resident is Node's program, which its processes share.");
@@ -75,7 +88,7 @@ async function idle(
   args: readonly string[],
   folder: string,
   { library, seconds, settleMs }: Span & { library: string },
-): Promise<{ before: Used; after: Used }> {
+): Promise<{ before: Used; after: Used; loaded: Used }> {
   const url = `sqlite:${join(folder, `${args[1]}.db`)}`;
   const env = { ...process.env, HOLDFAST_URL: url, LOG_LEVEL: "silent" };
   const child = spawn(process.execPath, args, {
@@ -83,22 +96,24 @@ async function idle(
     env,
     stdio: ["ignore", "ignore", "inherit"],
   });
-  const look = async (): Promise<Used> => {
+  const look = async (body: () => Promise<unknown>): Promise<Used> => {
     await pause(settleMs);
     const { pid, exitCode } = child;
     if (pid === undefined || exitCode !== null) throw new Error(`${args[1]} ended`);
     const cpuBefore = cpuMs(pid);
     const startedAt = performance.now();
-    await pause(seconds * 1_000);
+    await body();
     const cpuShare = (cpuMs(pid) - cpuBefore) / (performance.now() - startedAt);
     return { cpuShare, ...memoryOf(pid) };
   };
-  const before = await look();
+  const wait = () => pause(seconds * 1_000);
+  const before = await look(wait);
   await haveJobsDone(library, url);
-  const after = await look();
+  const after = await look(wait);
+  const loaded = await look(() => enqueueFor(seconds, library, url));
   child.kill("SIGTERM");
   await once(child, "exit");
-  return { before, after };
+  return { before, after, loaded };
 }
 
 /** Enqueues from this process, and waits until the command has run them all. */
@@ -115,6 +130,16 @@ async function haveJobsDone(library: string, url: string): Promise<void> {
   while ((await done()) < aim) {
     if (performance.now() > until) throw new Error(`${JOBS} jobs were not done in time`);
     await pause(LOOK_MS);
+  }
+}
+
+/** From this process, one at a time. */
+async function enqueueFor(seconds: number, library: string, url: string): Promise<void> {
+  const { openHoldfast } = (await import(library)) as typeof index;
+  await using holdfast = await openHoldfast(url);
+  for (let ms = 0; ms < seconds * 1_000; ms += JOB_EVERY_MS) {
+    await holdfast.enqueue("noop", {});
+    await pause(JOB_EVERY_MS);
   }
 }
 

@@ -33,7 +33,7 @@ const PORT_ATTEMPTS_MAX = 100;
 export interface StartOptions {
   /** Settings of the server by its own names, in place of the usual ones. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** For PgBouncer: the URL of the PostgreSQL behind it. */
+  /** For PgBouncer: the URL of the PostgreSQL behind it. For a PostgreSQL that is a standby: of its primary. */
   readonly behind?: string;
 }
 
@@ -99,7 +99,9 @@ export class Household {
     const folder = this.#newFolder(join(this.#folder, `${name}-${this.#folders}`));
     const account = this.#account;
     const place = { folder, programs, secret, settings, behind: behind ?? null, account };
-    if (recipe.makeData !== undefined) await this.#copyData(name, recipe.makeData, place);
+    const { makeData, copyData, template = name } = recipe;
+    if (behind !== undefined && copyData !== undefined) await copyData(place, behind);
+    else if (makeData !== undefined) await this.#copyData(template, makeData, place);
     const port = await this.#freePort();
     const server = new Server(recipe, { ...place, port }, onDeath);
     this.#servers.add(server);
@@ -108,7 +110,7 @@ export class Household {
   }
 
   async #copyData(
-    name: ServerName,
+    name: string,
     makeData: NonNullable<Recipe["makeData"]>,
     place: Parameters<typeof makeData>[0],
   ): Promise<void> {

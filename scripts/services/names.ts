@@ -28,7 +28,7 @@ export const KNOWN: Readonly<Record<Need, Known>> = {
     label: "PostgreSQL",
     variable: "HOLDFAST_TEST_POSTGRES_URL",
     missingVariable: "HOLDFAST_TEST_POSTGRES_MISSING",
-    programs: ["initdb", "postgres"],
+    programs: ["initdb", "postgres", "pg_basebackup"],
     packages: ["postgresql"],
   },
   mysql: {

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { HOST, pathOf, step, writePrivate, type Place, type Recipe } from "./recipe.ts";
 
-const USER = "holdfast";
+/** Not the name of our schema: PostgreSQL looks for tables in a schema with the name of the user first. */
+const USER = "app";
 
 const SETTINGS = {
   listen_addresses: HOST,
@@ -18,6 +19,7 @@ const SETTINGS = {
 const SHARED_MEMORY_LINE = 6;
 
 export const postgres: Recipe = {
+  template: `postgres-${USER}`,
   async makeData(place) {
     const password = writePrivate(place, "password", `${place.secret}\n`);
     const usual = [
@@ -35,12 +37,20 @@ export const postgres: Recipe = {
     const asInLanguage = ["--locale-provider=icu", "--icu-locale=en-US"];
     await step(place, initdb, [...usual, ...asInLanguage]).catch(() => step(place, initdb, usual));
   },
+  copyData: (place, primary) =>
+    step(place, pathOf(place.programs, "pg_basebackup"), [
+      `--pgdata=${join(place.folder, "data")}`,
+      `--dbname=${primary}`,
+      "--write-recovery-conf",
+      "--checkpoint=fast",
+      "--no-sync",
+    ]),
   command({ folder, port, programs, settings }) {
     const all = { ...SETTINGS, port: String(port), unix_socket_directories: folder, ...settings };
     const flags = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     return [pathOf(programs, "postgres"), "-D", join(folder, "data"), ...flags];
   },
-  ready: /starting PostgreSQL (?<version>\S+)[^]*ready to accept connections/,
+  ready: /starting PostgreSQL (?<version>\S+)[^]*ready to accept (?:read-only )?connections/,
   url: ({ port, secret }) => `postgres://${USER}:${secret}@${HOST}:${port}/postgres`,
   stopSignal: "SIGINT",
   dropSignal: "SIGQUIT",

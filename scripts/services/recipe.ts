@@ -23,13 +23,17 @@ export interface Place {
   readonly secret: string;
   /** What differs from the usual settings. */
   readonly settings: Readonly<Record<string, string>>;
-  /** For PgBouncer: the server behind it. */
+  /** For PgBouncer: the server behind it. For a PostgreSQL that is a standby: its primary. */
   readonly behind: string | null;
 }
 
 export interface Recipe {
+  /** Names what `makeData` made, if that is not the same for every version of the recipe. */
+  readonly template?: string;
   /** Makes the data folder `<folder>/data`; it is made once, then copied. */
   readonly makeData?: (place: Omit<Place, "port">) => Promise<void>;
+  /** Makes the data folder of a standby, from its running primary. */
+  readonly copyData?: (place: Omit<Place, "port">, primary: string) => Promise<void>;
   /** Writes the files it needs besides, and gives the program's name and arguments. */
   readonly command: (place: Place) => readonly [program: string, ...args: string[]];
   /** What it prints when it takes connections; the group `version` tells which one it is. */

@@ -8,6 +8,8 @@ const DROP_LIMIT_S = 10;
 /** A server that other tests keep busy accepts a connection this late at most. */
 const CONNECT_LIMIT_MS = 30_000;
 
+const SCHEMA = "holdfast";
+
 export type Sql = "postgres" | "mysql";
 
 /** Letters, digits and underscores: these names stand in statements as they are. */
@@ -23,7 +25,10 @@ export function withDatabase(url: string, name: string): string {
 export async function createDatabase(kind: Sql, url: string, name: string): Promise<void> {
   refuseOddName(name);
   await (kind === "postgres"
-    ? inPostgres(url, async (client) => client.query(`create database ${name}`))
+    ? inPostgres(url, async (client) => {
+        await client.query(`create database ${name}`);
+        await searchPublic(client, url, name);
+      })
     : inMysql(url, async (connection) => connection.query(`create database ${name}`)));
 }
 
@@ -31,7 +36,16 @@ export async function createDatabase(kind: Sql, url: string, name: string): Prom
 export async function copyInPostgres(url: string, name: string, from: string): Promise<void> {
   refuseOddName(name);
   refuseOddName(from);
-  await inPostgres(url, async (client) => client.query(`create database ${name} template ${from}`));
+  await inPostgres(url, async (client) => {
+    await client.query(`create database ${name} template ${from}`);
+    await searchPublic(client, url, name);
+  });
+}
+
+/** The tests may be given a user with the name of our schema, about which they would be warned everywhere. */
+async function searchPublic(client: Client, url: string, name: string): Promise<void> {
+  if (new URL(url).username !== SCHEMA) return;
+  await client.query(`alter database ${name} set search_path = public`);
 }
 
 /** Drops it, whoever is connected to it. */

@@ -3,6 +3,7 @@ import type { Severity } from "../database/check.ts";
 import { NAME_LENGTH_MAX } from "../core/name.ts";
 import type { Observation } from "../monitoring/monitor.ts";
 
+/** When an alert is raised, and when it is resolved. */
 export interface AlertRule {
   readonly name: string;
   readonly severity: Severity;
@@ -23,6 +24,7 @@ export interface AlertView {
   readonly worked: ReadonlySet<string> | null;
 }
 
+/** A problem that a rule found. */
 export interface Trouble {
   readonly subject: string;
   readonly message: string;
@@ -42,11 +44,13 @@ export interface Trouble {
  */
 export const alertStatuses = ["pending", "raised", "resolved"] as const;
 
+/** Whether an alert is still raised. */
 export type AlertStatus = (typeof alertStatuses)[number];
 
 /** The changes that are delivered to targets. */
 export const alertEvents = ["raised", "resolved"] as const;
 
+/** Whether an alert was raised or resolved. */
 export type AlertEvent = (typeof alertEvents)[number];
 
 /** The attempts of a delivery, spread over about an hour. */
@@ -74,6 +78,7 @@ export interface DeliveryInput {
   readonly event: AlertEvent;
 }
 
+/** A problem that was raised, and perhaps resolved. */
 export interface Alert {
   readonly id: string;
   readonly rule: string;
@@ -92,6 +97,7 @@ export interface Alert {
   readonly resolvedAt: number | null;
 }
 
+/** What an alert says about its problem. */
 export type AlertFacts = Readonly<
   Record<string, string | number | boolean | null | readonly string[]>
 >;
@@ -182,11 +188,13 @@ export interface OpenAlerts {
   readonly alerts: readonly AlertRecord[];
 }
 
+/** Which alerts to list, in the store. */
 export interface AlertFilter {
   /** Raised alerts, raised and pending ones, or all that were ever raised. */
   readonly which: "raised" | "open" | "all";
   /** Only alerts older than the one with this id. */
   readonly before?: string;
+  /** The most alerts of the page. */
   readonly limit: number;
 }
 

@@ -38,6 +38,7 @@ interface Stores {
   readonly workers: WorkersStore;
 }
 
+/** What the alerts need: a Holdfast, their rules and their webhooks. */
 export interface AlertsParts {
   readonly holdfast: {
     /** @internal */
@@ -77,6 +78,7 @@ const LEVELS = {
   critical: "error",
 } as const satisfies Record<Severity, keyof Logger>;
 
+/** Watches a database, raises alerts, and delivers them to webhooks. */
 export class Alerts {
   readonly rules: readonly AlertRule[];
   readonly #store: Stores;
@@ -129,6 +131,7 @@ export class Alerts {
     return (await this.#deliveries?.sendDue()) ?? 0;
   }
 
+  /** Stops watching. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#looking;
@@ -241,11 +244,13 @@ function keyOf({ rule, subject }: { readonly rule: string; readonly subject: str
   return JSON.stringify([rule, subject]);
 }
 
+/** Which alerts to list, and how many. */
 export interface AlertsFilter {
   /** Raised alerts (the default), raised and pending ones, or all that were ever raised. */
   readonly which?: AlertFilter["which"];
   /** Only alerts older than the one with this id: the last of the previous page. */
   readonly before?: string;
+  /** The most alerts of the page. Default 50, at most 1,000. */
   readonly limit?: number;
 }
 

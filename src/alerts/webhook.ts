@@ -17,14 +17,16 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Alert, AlertEvent } from "./alert.ts";
 import { WEBHOOKS_MAX } from "./options.ts";
 
+/** Where alerts are sent, and the secret that signs them. */
 export interface WebhookOptions {
+  /** Where alerts are sent. */
   readonly urls: readonly string[];
   /** The key that signs requests. At least 16 characters. */
   readonly secret?: string;
   /** Also allow loopback and private addresses, and http to these. Default false. */
   readonly allowPrivate?: boolean;
   /** Resolves names to addresses; for tests. */
-  readonly resolve?: Resolve;
+  readonly resolve?: (host: string) => Promise<readonly string[]>;
 }
 
 interface WebhookMessage {

@@ -286,6 +286,7 @@ function overviewOf({ holdfast, monitor }: ApiParts, latest: LatestCounts): Over
     running: () => store.dashboard.running(),
     queues: () => store.queues.list(),
     workers: (filter) => store.workers.list(filter),
+    outsideQueues: () => store.workers.outsideQueues(),
     alerts: (filter) => listAlerts(store.alerts, filter),
     failed: ({ limit }) => jobs.list({ status: "failed", limit }),
     errorKinds: () => store.errorKinds.counts(),

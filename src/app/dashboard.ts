@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
+import { systemRuntime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import { Assets } from "../dashboard/assets.ts";
 import { App, type Pages } from "../http-kernel/app.ts";
@@ -18,9 +19,9 @@ import {
 } from "../http-kernel/auth.ts";
 import { RequestSender } from "../http-kernel/guards.ts";
 import { Once } from "../http-kernel/idempotency.ts";
-import { DEFAULT_LIMITS } from "../http-kernel/limits.ts";
-import { Problem } from "../http-kernel/problem.ts";
-import { send } from "../http-kernel/server.ts";
+import { DEFAULT_LIMITS, type Limits } from "../http-kernel/limits.ts";
+import { Problem, problemOf } from "../http-kernel/problem.ts";
+import { dropRest, refusalOf, type Reply, send } from "../http-kernel/server.ts";
 import { Streams } from "../http-kernel/sse.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Api } from "./api.ts";
@@ -36,7 +37,9 @@ export interface DashboardPrincipal {
   readonly role: Role;
 }
 
+/** Which Holdfast the dashboard shows, where it is mounted, and who is signed in. */
 export interface DashboardOptions {
+  /** The Holdfast that it shows. */
   readonly holdfast: Holdfast;
   /** The path that the handler is served below, such as "/admin/jobs". Default: the root. */
   readonly basePath?: string;
@@ -50,15 +53,26 @@ export interface DashboardOptions {
   readonly workflows?: readonly AnyWorkflow[];
   /** @internal Serves the pages. Default: the dashboard. */
   readonly pages?: Pages;
+  /** @internal */
+  readonly limits?: Partial<Limits>;
 }
 
+/** Answers the requests of the dashboard and its API. */
 export interface DashboardHandler {
   (request: Request): Promise<Response>;
   /** Ends open streams and background work. Call it before `holdfast.close()`. */
   close(): Promise<void>;
 }
 
-const KNOWN = new Set(["holdfast", "basePath", "principal", "tasks", "workflows", "pages"]);
+const KNOWN = new Set([
+  "holdfast",
+  "basePath",
+  "principal",
+  "tasks",
+  "workflows",
+  "pages",
+  "limits",
+]);
 
 /** Serves the dashboard and its API for standard requests: of Hono, Next.js, or with `toNodeListener` of Node's frameworks. */
 export function dashboardHandler(options: DashboardOptions): DashboardHandler {
@@ -68,11 +82,11 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     const problem = "give a function that returns { name, role } for a request, or null.";
     throw new InvalidArgumentError({ field: "principal", problem });
   }
-  const { basePath: _path, ...parts } = known;
+  const { basePath: _path, limits: _limits, ...parts } = known;
   const basePath = checkBasePath(options.basePath ?? "");
   const { store, runtime } = holdfast;
   const logger = guardedLogger(holdfast.logger);
-  const limits = DEFAULT_LIMITS;
+  const limits: Limits = { ...DEFAULT_LIMITS, ...options.limits };
   const streams = new Streams(runtime, limits);
   const api = new Api({ ...parts, holdfast, logger }, { auth: null, port });
   const app = new App({
@@ -90,9 +104,9 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     redaction: holdfast.redaction,
   });
   const handle = async (request: Request): Promise<Response> => {
-    const { pathname, search } = new URL(request.url);
-    const sender = new RequestSender(request);
-    const target = `${pathname}${search}`;
+    const url = URL.parse(request.url);
+    const target = url === null ? "" : `${url.pathname}${url.search}`;
+    const sender = fromNode.has(request) ? new RequestSender(request) : new PlainSender(request);
     const { body, ...rest } = await app.answer({ method: request.method, target, sender });
     return new Response(body as RequestInit["body"], rest);
   };
@@ -102,6 +116,16 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
       await api.close();
     },
   });
+}
+
+/** Made from requests of Node, to which the response goes as it is. */
+const fromNode = new WeakSet<Request>();
+
+/** Gets no packed response: Next.js drops `Content-Encoding`, and the browser would show the packed bytes. */
+class PlainSender extends RequestSender {
+  override header(name: string): string | undefined {
+    return name === "accept-encoding" ? undefined : super.header(name);
+  }
 }
 
 /** There are no sessions of ours, so no cookie. */
@@ -117,9 +141,13 @@ function checkBasePath(given: string): string {
   throw new InvalidArgumentError({ field: "basePath", problem });
 }
 
+/** How often the login may fail for an open stream, one time after the other: it is asked every 15 seconds. */
+const LOGIN_FAILURES_MAX = 20;
+
 /** The application says who sent a request. */
 class ApplicationAuth implements Admission {
   readonly #ask: DashboardOptions["principal"];
+  readonly #failures = new WeakMap<Request, number>();
 
   constructor(ask: DashboardOptions["principal"]) {
     this.#ask = ask;
@@ -138,10 +166,16 @@ class ApplicationAuth implements Admission {
   }
 
   async isStillAdmitted({ request }: Credentials): Promise<boolean> {
+    if (request === undefined) return false;
     try {
-      return request !== undefined && (await this.#ask(request)) !== null;
+      const found = (await this.#ask(request)) ?? null;
+      this.#failures.delete(request);
+      return found !== null;
     } catch {
-      return true; // unknown, as while the database of the application does not respond
+      // Unknown, as while the database of the application does not respond.
+      const failures = (this.#failures.get(request) ?? 0) + 1;
+      this.#failures.set(request, failures);
+      return failures < LOGIN_FAILURES_MAX;
     }
   }
 }
@@ -156,17 +190,42 @@ function principalOf({ name, role }: DashboardPrincipal): Principal {
 
 // For frameworks on Node's own requests: Express, Fastify, NestJS.
 
-/** Passes Node's requests to the handler, with their whole path: `basePath` must include what the framework cuts off. */
+/**
+ * Passes Node's requests to the handler, with their whole path: `basePath` must include what the framework cuts off.
+ *
+ * The promise does not reject: where no framework waits for it, that would end the process.
+ */
 export function toNodeListener(
   handler: (request: Request) => Promise<Response>,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void> {
   return async (incoming, outgoing) => {
-    const aborted = new AbortController();
-    outgoing.once("close", () => aborted.abort());
-    const { status, headers, body } = await handler(requestOf(incoming, aborted.signal));
-    const reply = { status, headers: Object.fromEntries(headers), body };
-    await send(reply, outgoing).catch(() => outgoing.destroy());
+    // Node drops a body that nothing reads, but not one that was made a stream; the next request is behind it.
+    outgoing.once("finish", () => dropRest(incoming, systemRuntime));
+    try {
+      await send(await replyOf(handler, incoming, outgoing), outgoing);
+    } catch {
+      outgoing.destroy();
+    }
   };
+}
+
+async function replyOf(
+  handler: (request: Request) => Promise<Response>,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<Reply> {
+  const aborted = new AbortController();
+  outgoing.once("close", () => aborted.abort());
+  const request = requestOf(incoming, aborted.signal);
+  if (request instanceof Problem) return refusalOf(request);
+  try {
+    const { status, headers, body } = await handler(request);
+    return { status, headers: Object.fromEntries(headers), body };
+  } catch (error) {
+    // `dashboardHandler` does not throw, so this is what the application put around it.
+    process.emitWarning(error instanceof Error ? error : String(error));
+    return refusalOf(problemOf(error));
+  }
 }
 
 /** What frameworks add: the path before they cut off a prefix, and a body that they parsed. */
@@ -175,17 +234,47 @@ interface Adorned extends IncomingMessage {
   readonly body?: unknown;
 }
 
-function requestOf(incoming: Adorned, signal: AbortSignal): Request {
-  const { method = "GET", headers } = incoming;
+/** A standard Request cannot have these methods. */
+const UNSUPPORTED: ReadonlySet<string> = new Set(["CONNECT", "TRACE", "TRACK"]);
+
+/**
+ * The host of every request that Node received. Only the path says where a request goes: a Host header may hold another path.
+ * No page can have this name as its origin.
+ */
+const HOST = "host.invalid";
+
+/** A problem: there can be no such request. */
+function requestOf(incoming: Adorned, signal: AbortSignal): Request | Problem {
+  const { method = "GET", headers, socket } = incoming;
+  if (UNSUPPORTED.has(method)) return wrongMethod();
   const path = incoming.originalUrl ?? incoming.url ?? "/";
-  const isSecure = "encrypted" in incoming.socket && incoming.socket.encrypted === true;
-  const url = `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}${path}`;
+  // An absolute target is meant for a proxy, and a URL would take a backslash for a slash.
+  if (!path.startsWith("/") || path.includes("\\")) return unreadable();
+  const isSecure = socket !== null && "encrypted" in socket && socket.encrypted === true;
   const list = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [value].flat().map((one) => [name, one]),
   );
-  const body = method === "GET" || method === "HEAD" ? null : bodyOf(incoming);
-  const init = { method, headers: list, signal, body, duplex: "half" };
-  return new Request(url, init as RequestInit);
+  try {
+    const body = method === "GET" || method === "HEAD" ? null : bodyOf(incoming);
+    const init = { method, headers: list, signal, body, duplex: "half" };
+    const url = `${isSecure ? "https" : "http"}://${HOST}${path}`;
+    const request = new Request(url, init as RequestInit);
+    fromNode.add(request);
+    return request;
+  } catch {
+    return unreadable();
+  }
+}
+
+function wrongMethod(): Problem {
+  const detail = "Method not allowed. Use GET or POST.";
+  const headers = { Allow: "GET, POST" };
+  return new Problem({ status: 405, code: "WRONG_METHOD", detail, headers });
+}
+
+function unreadable(): Problem {
+  const detail = "The request is malformed. Its target must be a path.";
+  return new Problem({ status: 400, code: "UNREADABLE", detail });
 }
 
 /** A framework that parsed the body has read the stream to its end. */

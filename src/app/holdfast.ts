@@ -1,5 +1,6 @@
 /** What an application opens: it enqueues jobs, inspects them, and runs workers. */
-import type { AnyTask, Emitted, NewEvent } from "../core/task.ts";
+import type { Emitted, NewEvent } from "../core/event.ts";
+import type { AnyTask } from "../core/task.ts";
 import { Audit } from "../audit/audit.ts";
 import { BulkActions } from "../bulk/bulk.ts";
 import { type Duration, toMs } from "../core/duration.ts";
@@ -8,7 +9,7 @@ import { makeIds } from "../core/id.ts";
 import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
-import { Redaction } from "../config/redaction.ts";
+import { Redaction, redactingLogger } from "../config/redaction.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { Place } from "../database/open.ts";
@@ -57,6 +58,7 @@ interface HoldfastParts {
   };
 }
 
+/** How to open a database: the logger, the schema, locks, redaction. */
 export interface HoldfastOptions {
   /** An object with debug, info, warn and error, such as a pino logger. Default: silent. */
   readonly logger?: Logger;
@@ -87,7 +89,14 @@ const KNOWN = new Set(
   "logger migrate create schema redis locks lockTtl lockWait version redact runtime".split(" "),
 );
 
-/** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own. */
+/**
+ * Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own.
+ *
+ * @example
+ * ```ts
+ * const holdfast = await openHoldfast("postgres://localhost/shop", { logger: console });
+ * ```
+ */
 export async function openHoldfast(place: Place, options?: HoldfastOptions): Promise<Holdfast>;
 
 /** @internal Also takes an open store. */
@@ -116,10 +125,11 @@ export async function openHoldfast(
   const store = isStore(place) ? place : await openStore(place, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
+    await warnOfHazards(store, options.logger);
     return new Holdfast({
       store,
       runtime,
-      logger: guardedLogger(logger),
+      logger: guardedLogger(redactingLogger(logger, redaction)),
       version: version ?? appVersion(systemRuntime),
       redaction,
       locks: {
@@ -134,33 +144,55 @@ export async function openHoldfast(
   }
 }
 
+/** Without a logger too: the application's own tables may seem to have disappeared. */
+async function warnOfHazards({ db }: Store, logger: Logger | undefined): Promise<void> {
+  for (const hazard of await db.hazards()) {
+    if (logger === undefined) process.emitWarning(hazard, { type: "HoldfastWarning" });
+    else guardedLogger(logger).warn({ event: "database:hazard" }, hazard);
+  }
+}
+
 function isStore(place: Place | Store): place is Store {
   return typeof place === "object" && place !== null && "jobs" in place;
 }
 
+/** An open database: enqueues jobs, inspects and changes them, and runs workers. Made by `openHoldfast()`. */
 export class Holdfast extends Sender implements AsyncDisposable {
   /** @internal */
   readonly store: Store;
+  /** Time and randomness, as given to `openHoldfast()`. */
   readonly runtime: Runtime;
+  /** As given to `openHoldfast()`. */
   readonly logger: Logger;
+  /** The build of the application. */
   readonly version: string;
   /** @internal */
   readonly redaction: Redaction;
+  /** Reads, retries and cancels jobs. */
   readonly jobs: Jobs;
   /** Changes of all jobs that match a filter. */
   readonly bulk: BulkActions;
   /** Failed jobs. */
   readonly deadLetters: DeadLetters;
+  /** Claims and settles jobs, for workers of your own. */
   readonly leases: Leases;
+  /** Lists, pauses, drains and stops workers. */
   readonly workers: Workers;
   /** Pauses and limits queues. */
   readonly queues: Queues;
+  /** Starts and moves items of workflows. */
   readonly workflows: Workflows;
+  /** Enqueues jobs that wait for each other. */
   readonly flows: Flows;
+  /** Enqueues groups of jobs with a callback when all have ended. */
   readonly batches: Batches;
+  /** Distributed locks with fencing tokens. */
   readonly locks: Locks;
+  /** Reads and verifies the audit log. */
   readonly audit: Audit;
+  /** Counts of jobs, by minute and by status. */
   readonly figures: Stats;
+  /** Creates and edits schedules. */
   readonly schedules: Schedules;
   /** @internal */
   protected readonly newId: () => string;
@@ -211,7 +243,17 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.audit = new Audit({ store: store.audit, chains, newId });
   }
 
-  /** Writes inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`), if and when you commit. */
+  /**
+   * Writes inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`), if and when you commit.
+   *
+   * @example
+   * ```ts
+   * await client.query("begin");
+   * await client.query("insert into orders (id) values ($1)", ["7"]);
+   * await holdfast.within(client).enqueue(charge, { order: "7", cents: 1999 });
+   * await client.query("commit");
+   * ```
+   */
   within(tx: unknown): Within {
     const { store, jobs, runtime, workflows, newId } = this;
     return new Within({ store, jobs, runtime, workflows, newId, tx });
@@ -240,10 +282,20 @@ export class Holdfast extends Sender implements AsyncDisposable {
     };
   }
 
+  /** Counts jobs by queue and status. */
   stats(): Promise<QueueStats[]> {
     return this.store.jobs.stats();
   }
 
+  /**
+   * Starts a worker in this process.
+   *
+   * @example
+   * ```ts
+   * const worker = await holdfast.startWorker({ tasks: [charge], concurrency: 10 });
+   * worker.on("job:failed", ({ id, error }) => console.error(id, error));
+   * ```
+   */
   async startWorker(options: WorkerOptions): Promise<Worker> {
     this.#checkOpen();
     const settings = checkWorkerOptions(options, this.version);

@@ -8,7 +8,7 @@ export type { Audit, AuditFilter, PruneOptions } from "../audit/audit.ts";
 export type { AuditBreak, AuditEntry, BreakKind } from "../audit/entry.ts";
 export type { Actor, Audited, OperatorOptions } from "../audit/entry.ts";
 export type { Verification, VerifyOptions, VerifyProgress, Witness } from "../audit/verify.ts";
-export type { ErrorRecord } from "../core/error-record.ts";
+export type { ErrorRecord, FailedStep } from "../core/error-record.ts";
 export type {
   Explanation,
   JobReasons,
@@ -88,6 +88,88 @@ export type { EffectInDoubt, PlannedStep, RerunPlan, StepRecord } from "../core/
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
 export type { MinuteStats } from "../stats/spans.ts";
 export type { MinutesOptions, Stats } from "../stats/store.ts";
-export type { Emitted } from "../core/task.ts";
+export type { Emitted } from "../core/event.ts";
 export type { GivenTrace, TraceContext } from "../tracing/tracing.ts";
 export type { WorkerStatus } from "../worker/worker.ts";
+
+// What the types of `holdfast` mention.
+export type { AlertFilter, AlertRule, AlertView, Trouble } from "../alerts/alert.ts";
+export type { Pruned } from "../audit/verify.ts";
+export type { StoredFilter } from "../bulk/filter.ts";
+export type {
+  AwaitedJob,
+  Bounded,
+  Busy,
+  Claim,
+  Explained,
+  Holder,
+  Limited,
+} from "../core/explanation.ts";
+export type { Histogram } from "../core/histogram.ts";
+export type { Json } from "../core/json.ts";
+export type { FinalStatus } from "../core/job.ts";
+export type { JsonForm, NotJson, StorableTask } from "../core/json-form.ts";
+export type { Numbered, ReportFilter, ReportKind } from "../core/report.ts";
+export type { Backoff, RetryPolicy } from "../core/retry.ts";
+export type {
+  Committed,
+  Found,
+  InputArguments,
+  InputFor,
+  Isolation,
+  NewStep,
+  ParsedFor,
+  Recorded,
+  StepKind,
+  StepMatching,
+  StepName,
+  StepState,
+} from "../core/task.ts";
+export type { CheckCost } from "../database/check.ts";
+export type { PgClient, PgPool, PgQuery, PgResult } from "../database/postgres/address.ts";
+export type { DoctorTarget } from "../doctor/doctor.ts";
+export type { AfterOptions } from "../jobs/after.ts";
+export type { Sender } from "../jobs/enqueue.ts";
+export type {
+  AttemptRecord,
+  ClaimedJob,
+  JobRecord,
+  JobSummary as JobRow,
+  LeaseFilter,
+  ListFilter,
+  Settled,
+} from "../jobs/store.ts";
+export type { CanaryHost } from "../monitoring/canary.ts";
+export type { MonitorHost } from "../monitoring/monitor.ts";
+export type {
+  LaneOptions,
+  LimitOptions,
+  Limits,
+  Queue,
+  QueueOptions,
+  Queues,
+  RateOptions,
+} from "../queues/queues.ts";
+export type {
+  DesiredState,
+  Ending,
+  Liveness,
+  NewUnregistered,
+  NewWorker,
+  ProcessTrace,
+  Silence,
+  WaitLimits,
+  WorkerState,
+  WorkerVitals,
+} from "../registry/worker-record.ts";
+export type {
+  AttemptOutcome,
+  EndEvent,
+  FailureEvent,
+  JobEvent,
+  Meter,
+  Pulse,
+} from "../worker/events.ts";
+export type { Counters } from "../worker/reporter.ts";
+export type { ClientConfig, LogLevel, Optional, WorkerConfig } from "./settings.ts";
+export type { Rate } from "../limits/gates.ts";

@@ -24,6 +24,7 @@ import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../wor
 import type { HoldfastOptions } from "./holdfast.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+/** How much is logged. */
 export type LogLevel = (typeof logLevels)[number];
 
 const PROCESSES_MAX = 64;
@@ -110,7 +111,8 @@ export function settingOf(key: Key): Setting<unknown> {
 
 // What `holdfast.config.ts` may contain.
 
-type WorkerConfig = Pick<
+/** Settings of workers. */
+export type WorkerConfig = Pick<
   WorkerOptions,
   | "queues"
   | "concurrency"
@@ -127,10 +129,14 @@ type WorkerConfig = Pick<
   | "heartbeatTimeout"
   | "stoppingTimeout"
 >;
-type ClientConfig = Pick<HoldfastOptions, "schema" | "redis" | "locks" | "lockTtl" | "lockWait">;
+/** Settings of the database and its locks. */
+export type ClientConfig = Pick<
+  HoldfastOptions,
+  "schema" | "redis" | "locks" | "lockTtl" | "lockWait"
+>;
 
 /** Also allows undefined, which counts as not set. */
-type Optional<Options> = { readonly [Name in keyof Options]?: Options[Name] | undefined };
+export type Optional<Options> = { readonly [Name in keyof Options]?: Options[Name] | undefined };
 
 /** Every key is optional. The command line and the environment take precedence. */
 export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
@@ -142,17 +148,23 @@ export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
   readonly standby?: boolean | undefined;
   /** How long finished jobs are kept. */
   readonly retention?: Optional<Record<FinalStatus, Duration>> | undefined;
+  /** The address that the server listens on. */
   readonly host?: string | undefined;
+  /** The port that the server listens on. */
   readonly port?: number | undefined;
   /** Prefer the environment: this file is usually committed. */
   readonly token?: string | undefined;
   /** How often the monitor runs; 0 turns it off. Default 30 s. */
   readonly monitor?: Duration | undefined;
+  /** How often canary jobs are sent. Default: none are. */
   readonly canary?: Duration | undefined;
+  /** Where alerts are sent, and the secret that signs them. */
   readonly webhooks?:
     | Optional<{ urls: readonly string[]; secret: string; private: boolean }>
     | undefined;
+  /** How much is logged. */
   readonly logLevel?: LogLevel | undefined;
+  /** How many worker processes `holdfast start` runs. */
   readonly processes?: number | undefined;
   /** Fields that the dashboard, the API, the command line and logs hide: names, or paths such as `card.number`. */
   readonly redact?: readonly string[] | undefined;

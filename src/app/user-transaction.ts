@@ -1,5 +1,5 @@
 /** What an application does inside its own transaction: it exists if, and when, the application commits. */
-import type { Emitted, NewEvent } from "../core/task.ts";
+import type { Emitted, NewEvent } from "../core/event.ts";
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
@@ -29,6 +29,7 @@ export class Within extends Sender {
   readonly #parts: WithinParts;
   /** @internal */
   protected readonly newId: () => string;
+  /** As `holdfast.jobs`, outside of the transaction. */
   protected readonly jobs: Jobs;
 
   /** As `holdfast.workflows`, without the distributed lock, which must be acquired before a transaction begins. */

@@ -29,25 +29,31 @@ const VERIFY_OPTIONS = new Set(["onProgress", "signal", "witness"]);
 
 const PRUNE_OPTIONS = new Set(["keep", ...OPERATOR_OPTIONS]);
 
+/** Which audit lines to list, and how many. */
 export interface AuditFilter {
   /** `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`. */
   readonly subject?: string;
+  /** Lines of this actor. */
   readonly actor?: string;
   /** The first lines after this number; 0: from the beginning. Default: the last lines. */
   readonly after?: number;
   /** The last lines before this number. */
   readonly before?: number;
+  /** The most lines of the page. */
   readonly limit?: number;
 }
 
+/** How much of the audit log to keep, and who prunes it. */
 export interface PruneOptions extends Audited {
   /** Keep lines younger than this. */
   readonly keep: Duration;
 }
 
+/** Reads, verifies and prunes the audit log: `holdfast.audit`. */
 export class Audit {
   readonly #parts: AuditParts;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: AuditParts) {
     this.#parts = parts;
   }

@@ -92,8 +92,9 @@ function verifyCommand(kit: Kit): Command {
     .addHelpText(
       "after",
       `
-An administrator of the database can rewrite the whole hash chain. To detect that, store the printed
-witness outside the database and pass it to the next run with --witness.`,
+An administrator of the database can rewrite the whole hash chain. To detect
+that, store the printed witness outside the database and pass it to the next run
+with --witness.`,
     )
     .action((options: VerifyOptions) => verify(kit, options));
 }

@@ -41,6 +41,7 @@ export type BreakKind =
   | "orphan" // its item does not exist
   | "witness"; // it is not the line that an earlier run saw
 
+/** A place where the hash chain of the audit log does not fit. */
 export interface AuditBreak {
   readonly kind: BreakKind;
   /** Null: a line of operators. */
@@ -82,6 +83,7 @@ const TEXT_LENGTH_MAX = 1_000;
 /** A person, a program, or a job: a task passes its `ctx`. */
 export type Actor = string | { readonly id: string; readonly traceId: string };
 
+/** Who makes a change, and why. */
 export interface Audited {
   readonly actor: Actor;
   readonly reason?: string;

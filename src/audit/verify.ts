@@ -12,7 +12,9 @@ export const LINES_PAGE = 1_000;
 /** Breaks beyond these are only counted. */
 const BREAKS_MAX = 1_000;
 
+/** What follows a verification of the audit log, and the witness to compare it with. */
 export interface VerifyOptions {
+  /** Called now and then while it runs. */
   readonly onProgress?: (progress: VerifyProgress) => void;
   /** Aborts the verification, which throws the signal's reason. */
   readonly signal?: AbortSignal;
@@ -26,6 +28,7 @@ export interface Witness {
   readonly hash: string;
 }
 
+/** How far a verification has come. */
 export interface VerifyProgress {
   readonly items: number;
   /** Lines of items. */
@@ -34,6 +37,7 @@ export interface VerifyProgress {
   readonly actions: number;
 }
 
+/** What a verification of the audit log found. */
 export interface Verification extends VerifyProgress {
   readonly held: boolean;
   /** The last pruning of operators' lines; null: there was none, or no line records it, which is a break. */

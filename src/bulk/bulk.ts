@@ -8,16 +8,21 @@ import { BulkCarrier, type CarrierParts } from "./carrier.ts";
 import { type BulkRequest, checkRequest, type Walk, walksOf } from "./filter.ts";
 import { type BulkRecord, type BulkRow, type BulkStatus, bulkStatuses } from "./store.ts";
 
+/** Which bulk actions to list, and how many. */
 export interface BulkListFilter {
+  /** Actions with this status. */
   readonly status?: BulkStatus;
   /** The last id of the previous page. */
   readonly before?: string;
+  /** The most actions of the page. */
   readonly limit?: number;
 }
 
+/** What follows a bulk action while it runs, and what ends it. */
 export interface BulkRunOptions {
   /** Stops carrying it out here, after the current page of jobs. The action stays as it is, and other processes carry it on. */
   readonly signal?: AbortSignal;
+  /** Called when some jobs were changed. */
   readonly onProgress?: (action: BulkRecord) => void;
 }
 
@@ -41,11 +46,13 @@ const PAGE_DEFAULT = 50;
 /** No database has this many jobs: beyond it, the loop must be a bug. */
 const PAGES_MAX = 10_000_000;
 
+/** Changes all jobs that match a filter: `holdfast.bulk`. */
 export class BulkActions {
   readonly #parts: BulkParts;
   /** @internal */
   readonly carrier: BulkCarrier;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: BulkParts) {
     this.#parts = parts;
     this.carrier = new BulkCarrier({ ...parts, name: `client ${parts.newId()}` });
@@ -88,6 +95,7 @@ export class BulkActions {
     return record(row);
   }
 
+  /** One action with its progress; null: there is none. */
   async get(id: string): Promise<BulkRecord> {
     return record(await this.#parts.store.bulk.get(checkText("id", id)));
   }

@@ -164,7 +164,9 @@ function endOf(row: BulkRow, examined: readonly string[]): Position | null {
   if (examined.length === PAGE) return { walk, before: examined.at(-1) ?? null };
   const walks = walksOf(row.action, row.filter);
   const next = walks[walks.indexOf(walk) + 1];
-  return next === undefined ? null : { walk: next, before: null };
+  if (next === undefined || (next === "returned" && row.dryRun)) return null;
+  // Jobs that were enqueued after the action have greater ids than it.
+  return { walk: next, before: next === "returned" ? row.id : null };
 }
 
 function refusalOf(id: string, { code, message }: HoldfastError): Refusal {

@@ -18,6 +18,7 @@ import { checkTags, isOfTask } from "../jobs/list.ts";
 
 export const bulkActions = ["retry", "cancel", "delete", "move", "priority"] as const;
 
+/** What a bulk action does to its jobs. */
 export type BulkAction = (typeof bulkActions)[number];
 
 /** A job must match all given fields. */
@@ -27,6 +28,7 @@ export interface BulkFilter {
    * To cancel, move or change the priority: any unfinished status; the default is all that the action can change.
    */
   readonly status?: Status;
+  /** Jobs of this queue. */
   readonly queue?: string;
   /** A name without a version matches all versions. */
   readonly task?: string;
@@ -54,10 +56,13 @@ export interface BulkFilter {
 
 /** A filter as it is stored: instants are milliseconds. */
 export interface StoredFilter extends Omit<BulkFilter, "since" | "until"> {
+  /** Enqueued at this instant or later. */
   readonly since?: number;
+  /** Enqueued before this instant. */
   readonly until?: number;
 }
 
+/** What a bulk action sets, such as a queue or a priority. */
 export interface BulkTerms {
   /** Retry: additional attempts. */
   readonly attempts?: number;
@@ -69,6 +74,7 @@ export interface BulkTerms {
   readonly priority?: number;
 }
 
+/** A bulk action: what to do with which jobs. */
 export type BulkRequest = {
   readonly filter: BulkFilter;
   /** Only counts the matching jobs. */
@@ -95,7 +101,13 @@ const OF_ACTION: Readonly<Record<BulkAction, readonly string[]>> = {
 };
 
 /** Jobs are looked up in the one table that holds their state; ended ones by their status, which has an index. */
-export type Walk = FinalStatus | "waiting" | "pending" | "processing";
+export type TableWalk = FinalStatus | "waiting" | "pending" | "processing";
+
+/**
+ * Jobs pass between tables while an action walks: `unfinished` and `unclaimed` look into several tables in one statement, so
+ * no job slips past. `returned` is the second walk over unclaimed jobs: it meets those that ran during the first.
+ */
+export type Walk = TableWalk | "unfinished" | "unclaimed" | "returned";
 
 /** A job that was looked at. */
 export interface Looked {
@@ -109,15 +121,24 @@ export interface Looked {
   readonly error: ErrorRecord | null;
 }
 
-/** What an action can change. Jobs are called before their callers, and ended after those that have not. */
 const UNCLAIMED: readonly Status[] = ["scheduled", "retry", "waiting", "pending"];
 
+/** What an action can change. */
 const CHANGES: Readonly<Record<BulkAction, readonly Status[]>> = {
   retry: moves.revive.from,
   cancel: [...UNCLAIMED, "processing"],
   delete: finalStatuses,
   move: UNCLAIMED,
   priority: UNCLAIMED,
+};
+
+/** Without a wanted status. */
+const WALKS: Readonly<Record<BulkAction, readonly Walk[]>> = {
+  retry: ["failed"],
+  cancel: ["unfinished"],
+  delete: [],
+  move: ["unclaimed", "returned"],
+  priority: ["unclaimed", "returned"],
 };
 
 const DONE: Readonly<Record<BulkAction, string>> = {
@@ -249,16 +270,14 @@ export function walksOf(action: BulkAction, { status }: StoredFilter): readonly 
     throw new InvalidArgumentError({ field: "status", problem });
   }
   const changeable = CHANGES[action];
-  if (status === undefined) {
-    return action === "retry" ? ["failed"] : [...new Set(changeable.map(walkOf))];
-  }
-  if (changeable.includes(status)) return [walkOf(status)];
+  if (status === undefined) return WALKS[action];
+  if (changeable.includes(status)) return [walkOf(status), ...WALKS[action].slice(1)];
   const problem = `${status} jobs cannot be ${DONE[action]}. Use ${changeable.join(", ")}.`;
   throw new InvalidArgumentError({ field: "status", problem });
 }
 
-function walkOf(status: Status): Walk {
-  return home[status] === "waiting" ? "waiting" : (status as Walk);
+function walkOf(status: Status): TableWalk {
+  return home[status] === "waiting" ? "waiting" : (status as TableWalk);
 }
 
 export function fits(job: Looked, filter: StoredFilter): boolean {

@@ -10,7 +10,7 @@ import type { Status } from "../core/job.ts";
 import type { Engine } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { taggedIds } from "../jobs/list.ts";
-import type { Looked, StoredFilter, Walk } from "./filter.ts";
+import type { Looked, StoredFilter, TableWalk, Walk } from "./filter.ts";
 
 /** The jobs before this id come next; null: the newest. */
 export interface Position {
@@ -33,7 +33,13 @@ interface Row {
   readonly error: string | null;
 }
 
-/** The next jobs of a walk, at most `limit`, found in the order of an index. */
+/** No job has this id: a condition on the id lets every engine begin where the index does. */
+const AFTER_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+/**
+ * The next jobs of a walk, at most `limit`, found in the order of an index. One statement looks into all tables of the walk:
+ * between two statements, a job could pass from a table that was not looked at to one that was.
+ */
 export async function lookAt(
   engine: Engine,
   { walk, before }: Position,
@@ -45,17 +51,32 @@ export async function lookAt(
   const isWanted =
     named !== null
       ? sql`and ${engine.among(sql`p.id`, named)}`
-      : before === null
-        ? nothing
-        : sql`and p.id < ${before}`;
-  const rows = await engine.all<Row>(sql`
-    select p.id, p.queue, p.task, ${columnsOf(walk)}
-      from ${tableOf(walk)}
+      : sql`and p.id < ${before ?? AFTER_ALL}`;
+  const pages = tablesOf(walk).map(
+    (table) => sql`
+    select p.id, p.queue, p.task, ${columnsOf(table)}
+      from ${tableOf(table)}
            ${isWanted}
      order by p.id desc
-     limit ${limit}`);
+     limit ${limit}`,
+  );
+  const rows = await engine.all<Row>(together(pages, limit));
   const jobs = await withFacts(engine, await matching(engine, filter, workers, rows));
   return { examined: named ?? idsOf(rows), jobs };
+}
+
+/** The pages of several tables as one page. */
+function together([first, ...others]: readonly Sql[], limit: number): Sql {
+  if (first === undefined || others.length === 0) return first ?? nothing;
+  const all = others.reduce(
+    (some, page) => sql`${some} union all select * from (${page}) other`,
+    sql`select * from (${first}) one`,
+  );
+  return sql`
+    select p.id, p.queue, p.task, p.status, p.at, p.error
+      from (${all}) p
+     order by p.id desc
+     limit ${limit}`;
 }
 
 type LookFilter = Pick<StoredFilter, "tags" | "ids" | "key" | "worker" | "build">;
@@ -173,7 +194,19 @@ async function withFacts(engine: Engine, rows: readonly Row[]): Promise<Looked[]
   });
 }
 
-function tableOf(walk: Walk): Sql {
+function tablesOf(walk: Walk): readonly TableWalk[] {
+  switch (walk) {
+    case "unfinished":
+      return ["waiting", "pending", "processing"];
+    case "unclaimed":
+    case "returned":
+      return ["waiting", "pending"];
+    default:
+      return [walk];
+  }
+}
+
+function tableOf(walk: TableWalk): Sql {
   switch (walk) {
     // Each of these three has a partial index, which only these exact texts use.
     case "failed":
@@ -194,7 +227,7 @@ function tableOf(walk: Walk): Sql {
   }
 }
 
-function columnsOf(walk: Walk): Sql {
+function columnsOf(walk: TableWalk): Sql {
   switch (walk) {
     case "waiting":
       return sql`p.status, null as at, null as error`;

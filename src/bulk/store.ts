@@ -41,6 +41,7 @@ class BulkEndedError extends HoldfastError {
 
 export const bulkStatuses = ["running", "done", "stopped", "failed"] as const;
 
+/** How a bulk action stands. */
 export type BulkStatus = (typeof bulkStatuses)[number];
 
 /** A job that matches and could not be changed. */
@@ -50,6 +51,7 @@ export interface Refusal {
   readonly message: string;
 }
 
+/** A bulk action, and how far it has come. */
 export interface BulkRecord {
   readonly id: string;
   readonly action: BulkAction;
@@ -342,15 +344,18 @@ function carryOut(context: MoveContext, chunk: BulkChunk): Promise<Carried> {
     const now = await readNow(engine, tx);
     const changes =
       chunk.change.length === 0 ? [] : await changeAll(context, tx, { chunk, row, now });
+    // The second walk meets the same jobs again: it counts only those that had returned.
+    const isAgain = at.walk === "returned";
+    const matched = isAgain ? changes.map((change) => change.id) : chunk.matched;
     const lines = new Map(chunk.change.map((one) => [one.id, one.line]));
     const { actor, reason, traceId } = row;
     const { sample, refusals } = row;
     await tx.run(sql`
       update holdfast.bulk_action
          set walk = ${(next ?? at).walk}, before_id = ${next === null ? at.before : next.before},
-             looked = looked + ${chunk.looked}, matched = matched + ${chunk.matched.length},
+             looked = looked + ${isAgain ? 0 : chunk.looked}, matched = matched + ${matched.length},
              changed = changed + ${changes.length}, refused = refused + ${chunk.refusals.length},
-             sample = ${grown(sample, chunk.matched)}, refusals = ${grown(refusals, chunk.refusals)},
+             sample = ${grown(sample, matched)}, refusals = ${grown(refusals, chunk.refusals)},
              carrier = ${carrier}, changed_at = ${now},
              status = ${next === null ? "done" : "running"}, ended_at = ${next === null ? now : null}
        where id = ${id}`);

@@ -6,7 +6,7 @@ import { type Holdfast, type HoldfastOptions, openHoldfast } from "../app/holdfa
 import type { Settings } from "../app/settings.ts";
 import { openStore, type Store } from "../app/store.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
-import type { Logger } from "../core/log.ts";
+import { type Logger, silentLogger } from "../core/log.ts";
 import type { Migrated, MigrationPlan } from "../database/engine.ts";
 import { DEFAULT_URL } from "../database/options.ts";
 import {
@@ -54,15 +54,25 @@ export function openForService(settings: Settings, logger: Logger): Promise<Hold
 
 /** For commands that only read: creating a missing database would show misleading, empty results. */
 export async function openForLooking(url: string): Promise<Holdfast> {
+  refuseMissingDefault();
+  // The doctor reports what these commands would warn of every time.
+  return openHoldfast(url, { create: false, migrate: false, logger: silentLogger });
+}
+
+/** For commands that enqueue or configure. No worker would read a database that exists because a setting was forgotten. */
+export async function openForChanging(url: string, say: (line: string) => void): Promise<Holdfast> {
+  refuseMissingDefault();
+  return openForWork(url, say);
+}
+
+function refuseMissingDefault(): void {
   const path = resolve(DEFAULT_URL.replace("sqlite:", ""));
-  if (usesDefaultUrl() && !existsSync(path)) {
-    throw new StoreUnavailableError({
-      problem: `No database at ${path}, the default location. Neither --url nor HOLDFAST_URL is set.`,
-      remedy:
-        "Name your database, such as --url sqlite:shop.db, or create this one with 'holdfast migrate'.",
-    });
-  }
-  return openHoldfast(url, { create: false, migrate: false });
+  if (!usesDefaultUrl() || existsSync(path)) return;
+  throw new StoreUnavailableError({
+    problem: `No database at ${path}, the default location. Neither --url nor HOLDFAST_URL is set.`,
+    remedy:
+      "Name your database, such as --url sqlite:shop.db, or create this one with 'holdfast migrate'.",
+  });
 }
 
 // `holdfast migrate`: creates the tables, migrates them to this version, or prints the SQL for that.
@@ -79,8 +89,8 @@ export function migrateCommand({ terminal }: CommandKit<unknown>): Command {
     .addHelpText(
       "after",
       `
---dry-run prints SQL for the database's shell: psql -1 -f, sqlite3 or mysql. With --json, "sql" is
-one script for a driver or for another migration tool.`,
+--dry-run prints SQL for the database's shell: psql -1 -f, sqlite3 or mysql.
+With --json, "sql" is one script for a driver or for another migration tool.`,
     )
     .action((options: Options) =>
       options.dryRun === true ? plan(terminal, options) : migrate(terminal, options),

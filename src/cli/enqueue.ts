@@ -2,7 +2,7 @@
 import { text } from "node:stream/consumers";
 import { Command, Option } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
-import { conflicts } from "../jobs/enqueue.ts";
+import { checkOptions, conflicts, defaultsOf, unknownTask } from "../jobs/enqueue.ts";
 import type { Job } from "../jobs/jobs.ts";
 import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../jobs/store.ts";
 import { prospectOf } from "../registry/tasks.ts";
@@ -148,6 +148,8 @@ async function enqueue(
       ? parseJson(await text(process.stdin), "The input from stdin", false)
       : parseJson(json, "The input");
   const target = file === undefined ? task : findTask(await loadTasks(file), task);
+  // What is wrong with the arguments is said before that the database is missing.
+  checkOptions(terms, typeof target === "string" ? unknownTask(target) : defaultsOf(target));
   const notes: string[] = [];
   await using holdfast = await openForWork(url, (line) => notes.push(line));
   // From here on a job may exist, so Ctrl-C has to print its id.

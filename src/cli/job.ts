@@ -1,4 +1,5 @@
 /** `holdfast job <id>`: shows all details of a job. */
+import type { ErrorRecord } from "../core/error-record.ts";
 import { Command } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { shellWord } from "../core/text.ts";
@@ -42,8 +43,8 @@ export function jobCommand(kit: CommandKit<Holdfast>): Command {
     .addHelpText(
       "after",
       `
-With --follow and --json, it prints one JSON object per line. It exits with 1 if the job failed or
-was cancelled. Ctrl-C stops following; the job continues.`,
+With --follow and --json, it prints one JSON object per line. It exits with 1 if
+the job failed or was cancelled. Ctrl-C stops following; the job continues.`,
     )
     .action((id: string, options: Options) => job(kit, id, options));
 }
@@ -243,13 +244,15 @@ function stepTable(
       { title: "KIND" },
       { title: "STATUS" },
       { title: "WHEN", align: "right" },
+      { title: "TOOK", align: "right" },
       { title: "RESULT", flexible: true },
     ],
     rows: steps.map((step): (string | Cell)[] => [
-      step.occurrence === 1 ? step.name : `${step.name} (${step.occurrence})`,
+      stepName(step),
       step.kind,
       step.status === "doubt" ? { text: "in doubt", paint: colors.yellow } : step.status,
       relative(step.endedAt ?? step.begunAt, now),
+      step.endedAt === null ? "" : formatMs(step.endedAt - step.begunAt),
       step.status === "done" ? dataJson(step.result) : "",
     ]),
   });
@@ -283,9 +286,19 @@ function history(terminal: Terminal, attempts: readonly AttemptView[], now: numb
       relative(attempt.startedAt, now),
       attempt.endedAt === null ? "" : formatMs(attempt.endedAt - attempt.startedAt),
       attempt.worker,
-      attempt.error === null ? "" : `${attempt.error.name}: ${attempt.error.message}`,
+      attempt.error === null ? "" : errorText(attempt.error),
     ]),
   });
+}
+
+/** "at shipping label: CarrierTimeout: no answer". */
+function errorText({ name, message, step }: ErrorRecord): string {
+  const at = step === undefined ? "" : `at ${stepName(step)}: `;
+  return `${at}${name}: ${message}`;
+}
+
+function stepName({ name, occurrence }: { name: string; occurrence: number }): string {
+  return occurrence === 1 ? name : `${name} (${occurrence})`;
 }
 
 /** Fits a screen; --json prints all of them. */

@@ -43,6 +43,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   copy: async () => (await import("../copy/command.ts")).copyCommand,
   tokens: async () => (await import("../tokens/command.ts")).tokensCommand,
   config: async () => (await import("./settings.ts")).configCommand,
+  completion: async () => (await import("./completion.ts")).completionCommand,
   demo: async () => (await import("../verify/demo-command.ts")).demoCommand,
   verify: async () => (await import("../verify/command.ts")).verifyCommand,
 };
@@ -61,7 +62,7 @@ export async function buildCommands(named: string | null, terminal: Terminal): P
   const kit: CommandKit<Holdfast> = {
     terminal,
     open: async (url) => (await import("./database.ts")).openForLooking(url),
-    openForWork: async (url, say) => (await import("./database.ts")).openForWork(url, say),
+    openForWork: async (url, say) => (await import("./database.ts")).openForChanging(url, say),
   };
   return builds.map((build) => build(kit));
 }
@@ -102,6 +103,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const named = namedCommand(args);
   if (logsOnly(terminal, named)) (await import("./log.ts")).processLog.listen();
   const program = await buildProgram(terminal, named);
+  if (asksForHelp(args)) (await import("./examples.ts")).addExamples(program);
   const code = await run(program, { terminal, args, named });
   // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
   systemRuntime.timer(LINGER_MS, () => process.exit(code), "background");
@@ -129,14 +131,15 @@ async function run(program: Command, { terminal, args, named }: Line): Promise<n
   }
 }
 
-async function buildProgram(terminal: Terminal, named: string | null): Promise<Command> {
+export async function buildProgram(terminal: Terminal, named: string | null): Promise<Command> {
   const program = new Command("holdfast")
     .description("Durable jobs in the SQL database you already have.")
     .version(libraryVersion())
     .option("--json", "print one JSON document to stdout, and errors as JSON to stderr")
     .addHelpText("after", AFTER_HELP)
     .hook("preAction", (_program, command) => completeUrl(command));
-  const built = await buildCommands(named, terminal);
+  // Its script names all of them.
+  const built = await buildCommands(named === "completion" ? null : named, terminal);
   for (const command of built) program.addCommand(command);
   const parts = built.flatMap((command) => command.commands);
   for (const command of [program, ...built, ...parts]) {
@@ -157,6 +160,11 @@ async function buildProgram(terminal: Terminal, named: string | null): Promise<C
 function showHelp(program: Command, terminal: Terminal): number {
   if (!terminal.json) terminal.complain(program.helpInformation().trimEnd(), "");
   return report(terminal, new BadUsageError("No command given."), null);
+}
+
+/** May be true by mistake, such as for a task named "help". */
+function asksForHelp(args: readonly string[]): boolean {
+  return args.some((arg) => arg === "--help" || arg === "-h" || arg === "help");
 }
 
 function asksForJson(args: readonly string[]): boolean {

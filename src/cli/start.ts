@@ -22,9 +22,9 @@ export function startCommand({ terminal }: CommandKit<unknown>): Command {
     .addHelpText(
       "after",
       `
-If no database is set, it uses sqlite:holdfast.db in this folder. If no tasks are
-set, it runs example tasks and jobs. On SIGTERM or Ctrl-C it finishes the running
-jobs, then exits with 0; a second signal stops it immediately.
+If no database is set, it uses sqlite:holdfast.db in this folder. If no tasks
+are set, it runs example tasks and jobs. On SIGTERM or Ctrl-C it finishes the
+running jobs, then exits with 0; a second signal stops it immediately.
 All settings: holdfast config --all`,
     )
     .action((options: WorkOptions) => start(terminal, options));

@@ -6,6 +6,7 @@
  * that says so. Workers always get the whole data.
  */
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
 
 export const HIDDEN = "[hidden by redaction]";
 
@@ -19,11 +20,20 @@ export const RULE_ALLOWED =
 /** Deeper data is hidden as a whole: it cannot be compared with the rules in time. */
 const DEPTH_MAX = 100;
 
+/** An error whose causes are nested deeper is cut off there. */
+const CAUSES_MAX = 10;
+
+/** Fields of errors that hold text, to which no rule applies. */
+const OF_ERRORS = new Set(["name", "message", "stack", "code"]);
+
 /** The fields of answers, events and rows that hold users' data. */
 const DATA_FIELDS = new Set(["input", "payload", "result", "data", "patch"]);
 
 /** Fields of answers that hold no data of users, although theirs may be called like it. */
 const NOT_DATA = new Set(["schema", "properties"]);
+
+/** Of an item's audit line: from a hash of all its data, a short value that is hidden could be guessed. */
+const DATA_HASHES = new Set(["dataHash", "previousHash", "hash"]);
 
 export function isRule(text: string): boolean {
   const segments = text.split(".");
@@ -73,6 +83,34 @@ export class Redaction {
     return this.isEmpty ? json : this.#answer(json, 0);
   }
 
+  /** An error without what the rules hide in its own fields, and in those of its causes. The error is not changed. */
+  error(error: Error): Error {
+    return this.isEmpty ? error : this.#error(error, 0);
+  }
+
+  #error(error: Error, depth: number): Error {
+    const copy = new Error(error.message);
+    Object.setPrototypeOf(copy, Object.getPrototypeOf(error) as object);
+    const own = Object.getOwnPropertyDescriptors(error);
+    for (const [name, field] of Object.entries(own)) {
+      // The engine computes the stack of the error itself only.
+      const given: unknown = name === "stack" ? error.stack : field.value;
+      const value = this.#ofError(name, given, depth);
+      const { enumerable = false } = field;
+      Object.defineProperty(copy, name, { value, enumerable, writable: true, configurable: true });
+    }
+    return copy;
+  }
+
+  #ofError(name: string, value: unknown, depth: number): unknown {
+    if (OF_ERRORS.has(name)) return value;
+    if (this.hides(name)) return HIDDEN;
+    if (depth > CAUSES_MAX) return HIDDEN;
+    if (value instanceof Error) return this.#error(value, depth + 1);
+    if (Array.isArray(value)) return value.map((one) => this.#ofError("", one, depth + 1));
+    return this.data(value);
+  }
+
   /** Where a hidden value was sent back unchanged, the value that it stands for. Throws where there is none. */
   restored(given: unknown, original: unknown, at = "input"): unknown {
     if (given === HIDDEN) {
@@ -94,8 +132,10 @@ export class Redaction {
   #answer(json: unknown, depth: number): unknown {
     if (typeof json !== "object" || json === null || depth > DEPTH_MAX) return json;
     if (Array.isArray(json)) return json.map((one) => this.#answer(one, depth + 1));
+    const isItemLine = Object.hasOwn(json, "dataHash");
     return mapped(json, (value, name) => {
       if (DATA_FIELDS.has(name)) return this.data(value);
+      if (isItemLine && DATA_HASHES.has(name)) return HIDDEN;
       return NOT_DATA.has(name) ? value : this.#answer(value, depth + 1);
     });
   }
@@ -143,6 +183,19 @@ export async function restoredInput(
   const { jobs, redaction } = parts;
   if (redaction.isEmpty || !hasHidden(input)) return input;
   return redaction.restored(input, (await jobs.get(id))?.input);
+}
+
+/** A logger of an application that gets thrown errors without what the rules hide in their fields. */
+export function redactingLogger(logger: Logger, redaction: Redaction): Logger {
+  if (redaction.isEmpty) return logger;
+  const shown = (facts: object): object =>
+    mapped(facts, (value) => (value instanceof Error ? redaction.error(value) : value));
+  return {
+    debug: (facts, message) => logger.debug(shown(facts), message),
+    info: (facts, message) => logger.info(shown(facts), message),
+    warn: (facts, message) => logger.warn(shown(facts), message),
+    error: (facts, message) => logger.error(shown(facts), message),
+  };
 }
 
 // The rules of this process, for its command line and its log. A server has those of its Holdfast.

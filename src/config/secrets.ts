@@ -50,10 +50,14 @@ const CREDENTIALS = /\b(bearer|basic)\s{1,8}[\w.~+/=-]{6,}/gi;
 
 /** `password: "…"`, `api_key=…`, but not the sentence "password: must not be empty". */
 const ASSIGNED =
-  /((?:pass(?:word|wd|phrase)|secret|api[-_]?key|(?:access|auth|refresh|bearer)[-_]?token)["']?\s{0,4}[:=]\s{0,4})(?:"[^"]{1,512}"|'[^']{1,512}'|(?!(?<=:\s{1,4})(?:is|was|are|must|may|can|cannot|not|no|has|should|missing|required|invalid)(?![^\s,.;:]))[^\s"',;&}\]]{1,512})/gi;
+  /((?:pass(?:word|wd|phrase)|secret|api[-_]?key|(?:access|private)[-_]?key|(?:access|auth|refresh|bearer)[-_]?token)["']?\s{0,4}[:=]\s{0,4})(?:"[^"]{1,512}"|'[^']{1,512}'|(?!(?<=:\s{1,4})(?:is|was|are|must|may|can|cannot|not|no|has|should|missing|required|invalid)(?![^\s,.;:]))[^\s"',;&}\]]{1,512})/gi;
 
 /** Holdfast's own tokens, and JWTs, which begin with `{"` in base64. */
 const TOKEN = /\bhft_[\w-]{20,}|(?<![\w-])eyJ[\w-]{6,}(?:\.[\w-]*){1,4}/g;
+
+/** Webhooks whose path is their secret. */
+const WEBHOOK =
+  /(\bhooks\.slack(?:-gov)?\.com\/|\bdiscord(?:app)?\.com\/api\/webhooks\/)[\w/-]{1,512}/gi;
 
 /** The text without known secrets and without anything that looks like one. */
 export function redacted(text: string): string {
@@ -67,6 +71,7 @@ export function redacted(text: string): string {
     )
     .replaceAll(CREDENTIALS, `$1 ${REDACTED}`)
     .replaceAll(ASSIGNED, `$1${REDACTED}`)
+    .replaceAll(WEBHOOK, `$1${REDACTED}`)
     .replaceAll(TOKEN, REDACTED);
 }
 

@@ -24,10 +24,9 @@ export function copyCommand({ terminal }: CommandKit<unknown>): Command {
     .addHelpText(
       "after",
       `
-First stop every worker and every program that uses the source. To resume an interrupted copy, run
-the same command again. Until the copy is complete, no process can open the target.
-
-  holdfast copy sqlite:holdfast.db postgres://shop@db.internal/shop`,
+First stop every worker and every program that uses the source. To resume an
+interrupted copy, run the same command again. Until the copy is complete, no
+process can open the target.`,
     )
     .action((from: string, to: string, options: ReasonOptions) =>
       copy(terminal, { from, to, ...options }),

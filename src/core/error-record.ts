@@ -6,12 +6,25 @@
  */
 import { inspect } from "node:util";
 
+/** An error, as it is stored: name, message, code and stack. */
 export interface ErrorRecord {
   name: string;
   message: string;
   code?: string;
   stack?: string;
   cause?: ErrorRecord;
+  /** The step that threw it, or that was in progress when the attempt was given up. */
+  step?: FailedStep;
+}
+
+/** The step of an attempt that failed. */
+export interface FailedStep {
+  /** Its name, as the task gave it. */
+  name: string;
+  /** Counts the steps of this name, from 1. */
+  occurrence: number;
+  /** How long it had run, at the end of the attempt. */
+  tookMs: number;
 }
 
 export const MESSAGE_LENGTH_MAX = 4_096;
@@ -27,18 +40,28 @@ export function describeError(thrown: unknown): ErrorRecord {
   return describe(thrown, []);
 }
 
-export function encodeError(thrown: unknown): string {
-  return JSON.stringify(describeError(thrown));
+export function encodeError(thrown: unknown, step: FailedStep | null = null): string {
+  return JSON.stringify({ ...describeError(thrown), ...(step === null ? {} : { step }) });
 }
 
 /** The record of a text made by `encodeError`. Any other text becomes the message of one. */
 export function decodeError(text: string): ErrorRecord {
   try {
+    const stored: unknown = JSON.parse(text);
+    const step = stepIn(stored);
     // Describing a record gives the same record; of any other JSON it makes one.
-    return describeError(JSON.parse(text));
+    return { ...describeError(stored), ...(step === null ? {} : { step }) };
   } catch {
     return { name: "Error", message: clip(text, MESSAGE_LENGTH_MAX) };
   }
+}
+
+/** Only a stored record has one: what a task threw may have any property. */
+function stepIn(stored: unknown): FailedStep | null {
+  const { name, occurrence, tookMs } = (read(stored, "step") ?? {}) as Partial<FailedStep>;
+  if (typeof name !== "string" || typeof occurrence !== "number" || typeof tookMs !== "number")
+    return null;
+  return { name, occurrence, tookMs };
 }
 
 /** `around` holds the errors that have this one as their cause, outermost first. */

@@ -6,6 +6,7 @@
  */
 import { shellWord } from "./text.ts";
 
+/** The base of every error that the library throws. Compare `code`, which never changes, not the message. */
 export class HoldfastError extends Error {
   readonly code: string;
 
@@ -57,6 +58,7 @@ const ID_LENGTH = 36;
 
 // ── What became of a job ─────────────────────────────────────────────────────────────────────────────────────
 
+/** The job does not exist, does not exist yet, or no longer exists. */
 export class JobNotFoundError extends HoldfastError {
   readonly id: string;
 
@@ -94,6 +96,7 @@ export class JobFailedError extends HoldfastError {
   }
 }
 
+/** The job was cancelled: thrown by `result()`, and the reason of an aborted `ctx.signal`. */
 export class JobCancelledError extends HoldfastError {
   readonly id: string;
 
@@ -105,6 +108,18 @@ export class JobCancelledError extends HoldfastError {
 
 function waitsFor(effect: string): string {
   return `effect '${effect}' is in doubt, and an operator must record whether it happened`;
+}
+
+/** The job is done, but what its task returned could not be stored. */
+export class ResultNotStoredError extends HoldfastError {
+  readonly id: string;
+  readonly task: string;
+
+  constructor(facts: { id: string; task: string; problem: string }) {
+    super("RESULT_NOT_STORED", facts.problem);
+    this.id = facts.id;
+    this.task = facts.task;
+  }
 }
 
 /** The result did not arrive within the timeout. The job itself is not affected. */

@@ -88,6 +88,7 @@ export interface JobReasons {
   next: { readonly queue: string };
 }
 
+/** The facts of each reason why the jobs of a queue do not run. */
 export interface QueueReasons extends Pick<
   JobReasons,
   "paused" | "no-worker" | "workers-paused" | "concurrency-limit" | "rate-limit" | "workers-busy"
@@ -99,6 +100,7 @@ export interface QueueReasons extends Pick<
   moving: { readonly running: Bounded; readonly pending: Bounded };
 }
 
+/** Which worker runs a job, and until when. */
 export interface Claim {
   readonly worker: string;
   readonly claimedAt: number;
@@ -107,6 +109,7 @@ export interface Claim {
   readonly maxAttempts: number;
 }
 
+/** A job that another one waits for. */
 export interface AwaitedJob {
   readonly id: string;
   readonly task: string | null;
@@ -121,6 +124,7 @@ export interface Limited {
   readonly name: string | null;
 }
 
+/** The job that has held a slot of a limit for longest. */
 export interface Holder {
   readonly job: string;
   readonly task: string;
@@ -128,6 +132,7 @@ export interface Holder {
   readonly claimedAt: number;
 }
 
+/** The workers that are busy, and how many jobs they can run at once. */
 export interface Busy {
   readonly workers: readonly string[];
   /** How many jobs they may run at once, all together. */
@@ -140,7 +145,8 @@ export interface Bounded {
   readonly isMore: boolean;
 }
 
-type Of<Reasons> = {
+/** A reason, its facts, and the sentence that says it. */
+export type Explained<Reasons> = {
   [Reason in keyof Reasons]: {
     readonly reason: Reason;
     /** In English, with the facts. */
@@ -149,8 +155,10 @@ type Of<Reasons> = {
   };
 }[keyof Reasons];
 
-export type Explanation = Of<JobReasons>;
-export type QueueExplanation = Of<QueueReasons>;
+/** Why a job does not run, in a sentence, with the facts. */
+export type Explanation = Explained<JobReasons>;
+/** Why the jobs of a queue do not run, in a sentence, with the facts. */
+export type QueueExplanation = Explained<QueueReasons>;
 
 export const jobReasons = [
   "running",

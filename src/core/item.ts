@@ -5,6 +5,7 @@ import type { Json } from "./json.ts";
 /** The most levels of a tree of items, including the root. */
 export const ITEM_LEVELS_MAX = 8;
 
+/** An item of a workflow, as plain data. */
 export interface ItemRecord<
   State extends string = string,
   Data = unknown,
@@ -40,6 +41,7 @@ export interface ChildrenIn {
 }
 
 export const itemActions = ["start", "import", "move", "update"] as const;
+/** What an entry of an item's history records. */
 export type ItemAction = (typeof itemActions)[number];
 
 /** Whether a line is the first of its item. */

@@ -17,6 +17,7 @@ export const statuses = [
   "expired",
 ] as const;
 
+/** Where a job is: waiting, running, or how it ended. */
 export type Status = (typeof statuses)[number];
 
 export const moves = {
@@ -59,6 +60,7 @@ export const finalStatuses = [
   "cancelled",
   "expired",
 ] as const satisfies readonly Status[];
+/** How a job ended. */
 export type FinalStatus = (typeof finalStatuses)[number];
 
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
@@ -70,7 +72,8 @@ export interface Fence {
 
 /** How an attempt ended. Values are JSON texts; delays count from the current time of the database. */
 export type Outcome =
-  | { readonly kind: "done"; readonly result: string | null }
+  /** `error`: why its result could not be stored. */
+  | { readonly kind: "done"; readonly result: string | null; readonly error?: string }
   | { readonly kind: "retry"; readonly delayMs: number; readonly error: string }
   | { readonly kind: "failed"; readonly error: string }
   | {

@@ -53,6 +53,7 @@ export class TooLargeError extends HoldfastError {
   }
 }
 
+/** A value that JSON keeps. */
 export type Json =
   | null
   | boolean
@@ -118,6 +119,22 @@ export function encodeReturned(
     if (!(error instanceof TooLargeError)) throw error;
     const { bytes, bytesMax } = error;
     throw new TooLargeError({ bytes, bytesMax, ...returned() });
+  }
+}
+
+/** Encodes what a task returned. If that cannot be stored, its work is done all the same: the problem is a sentence. */
+export function encodeResult(
+  value: unknown,
+  { task }: { readonly task: string },
+): { readonly result: string | null; readonly problem: string | null } {
+  const what = `result of task '${task}'`;
+  const consequence = "The work was done, so the job is done, without a result.";
+  try {
+    return { result: encodeReturned(value, RESULT, () => ({ what, consequence })), problem: null };
+  } catch (error) {
+    const isOurs = error instanceof NotSerializableError || error instanceof TooLargeError;
+    if (!isOurs) throw error;
+    return { result: null, problem: error.message };
   }
 }
 

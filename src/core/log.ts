@@ -3,9 +3,13 @@ import { StoreGoneError, StoreUnavailableError } from "./errors.ts";
 
 /** The methods of a logger that the library calls; a pino logger has them. */
 export interface Logger {
+  /** What helps to find a fault. */
   debug(facts: object, message: string): void;
+  /** What happens in normal operation. */
   info(facts: object, message: string): void;
+  /** What an operator should look at. */
   warn(facts: object, message: string): void;
+  /** What has failed. */
   error(facts: object, message: string): void;
 }
 

@@ -22,12 +22,52 @@ export function checkKnown(options: object, known: ReadonlySet<string>, around?:
     if (known.has(name)) continue;
     const meant = suggest(name, [...known]);
     const advice =
-      meant === null ? `The options are: ${[...known].join(", ")}.` : `Did you mean ${meant}?`;
+      peerAdvice(name, known) ??
+      (meant === null ? `The options are: ${[...known].join(", ")}.` : `Did you mean ${meant}?`);
     throw new InvalidArgumentError({
       field: around === undefined ? name : `${around.field}.${name}`,
       problem: `there is no such option. ${advice}`,
     });
   }
+}
+
+/** What other libraries call it. The first name in a list of options is the one that it takes. */
+const PEER_NAMES: Readonly<
+  Record<string, readonly (readonly [option: string, written: string])[]>
+> = {
+  jobId: [["key", "key"]],
+  jobKey: [["key", "key"]],
+  singletonKey: [["key", "key"]],
+  deduplication: [["key", "key"]],
+  idempotencyKey: [["key", "key"]],
+  attempts: [
+    ["maxAttempts", "maxAttempts"],
+    ["retry", "retry: { maxAttempts }"],
+  ],
+  retries: [
+    ["maxAttempts", "maxAttempts"],
+    ["retry", "retry: { maxAttempts }"],
+  ],
+  retryLimit: [
+    ["maxAttempts", "maxAttempts"],
+    ["retry", "retry: { maxAttempts }"],
+  ],
+  backoff: [["retry", "retry: { backoff: { initial, max, factor } }"]],
+  retryBackoff: [["retry", "retry: { backoff: { initial, max, factor } }"]],
+  startAfter: [["delay", "delay or runAt"]],
+  handler: [["run", "run"]],
+  processor: [["run", "run"]],
+  limiter: [["concurrency", "holdfast.queues.set(queue, { rate })"]],
+  removeOnComplete: [["retention", "retention"]],
+  repeat: [["delay", "defineSchedule()"]],
+  teamSize: [["concurrency", "concurrency"]],
+  batchSize: [["concurrency", "concurrency"]],
+};
+
+function peerAdvice(name: string, known: ReadonlySet<string>): string | null {
+  const names = Object.hasOwn(PEER_NAMES, name) ? (PEER_NAMES[name] ?? []) : [];
+  const found = names.find(([option]) => known.has(option));
+  return found === undefined ? null : `Here it is called: ${found[1]}.`;
 }
 
 /** Shows numbers and booleans, but no text, which may be a secret. */

@@ -11,7 +11,8 @@ import { checkName } from "./name.ts";
 import { checkText, shownNumber } from "./options.ts";
 
 export const reportKinds = ["progress", "log", "report", "dropped"] as const;
-type ReportKind = (typeof reportKinds)[number];
+/** What a report is. */
+export type ReportKind = (typeof reportKinds)[number];
 
 /** The limit of the data of one report, as JSON. */
 export const REPORT_DATA = { what: "data of a report", bytesMax: 16 * 1024 };
@@ -23,7 +24,8 @@ export const REPORTS_MAX = 10_000;
 /** A fraction from 0 to 1, or a count and its total. */
 export type Progress = number | { readonly done: number; readonly total: number };
 
-interface Numbered {
+/** What all reports of a job have. */
+export interface Numbered {
   /** From 1, in the order of the reports. */
   readonly seq: number;
   /** By the clock of the database. */
@@ -32,6 +34,7 @@ interface Numbered {
   readonly epoch: number;
 }
 
+/** How far a job has come. */
 export interface ProgressReport extends Numbered {
   readonly kind: "progress";
   /** From 0 to 1. */
@@ -42,12 +45,14 @@ export interface ProgressReport extends Numbered {
   readonly text: string | null;
 }
 
+/** A line of the log of a job. */
 export interface LogReport extends Numbered {
   readonly kind: "log";
   readonly text: string;
   readonly data: unknown;
 }
 
+/** Data that a job reported under a name. */
 export interface NamedReport extends Numbered {
   readonly kind: "report";
   readonly name: string;
@@ -60,6 +65,7 @@ export interface DroppedReport extends Numbered {
   readonly count: number;
 }
 
+/** A message that a job emitted about itself. */
 export type Report = ProgressReport | LogReport | NamedReport | DroppedReport;
 
 /** A change of status that a watcher saw. Its number is that of the report before it. */
@@ -71,6 +77,7 @@ export interface StatusChange extends Numbered {
   readonly dueAt: number | null;
 }
 
+/** A report of a job, or a change of its status. */
 export type WatchEntry = Report | StatusChange;
 
 /** A report as it is stored. */
@@ -172,16 +179,21 @@ function readable(text: string | null): unknown {
 
 export type ReportRecord = Numbered & Said;
 
+/** Which reports of a job. */
 export interface ReportFilter {
+  /** The id of the job. */
   readonly job: string;
   /** Only reports after this number. */
   readonly after: number;
+  /** Only reports of this kind. */
   readonly kind?: ReportKind;
   /** The last reports instead of the first. */
   readonly newest?: boolean;
+  /** The most reports of the page. */
   readonly limit: number;
 }
 
+/** Where to begin to watch a job, and what ends it. */
 export interface WatchOptions {
   /** Only reports after this number: the last one already seen. */
   readonly after?: number;

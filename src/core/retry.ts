@@ -8,6 +8,7 @@ import { type Duration, DURATION_MS_MAX, formatMs, toMs } from "./duration.ts";
 import { HoldfastError, InvalidArgumentError } from "./errors.ts";
 import { checkKnown, checkWhole, shownNumber } from "./options.ts";
 
+/** A retry policy with its defaults. */
 export interface RetryPolicy {
   /** How often a job may be tried in total; 1: no retries. */
   readonly maxAttempts: number;
@@ -30,6 +31,7 @@ export type Backoff = (failure: {
   readonly error: unknown;
 }) => Duration;
 
+/** How often a failed job is tried again, and how long it waits before. */
 export interface RetryOptions {
   /** How often a job may be tried in total. Default 3. */
   readonly maxAttempts?: number;

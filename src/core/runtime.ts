@@ -8,6 +8,7 @@ import { getRandomValues } from "node:crypto";
 import { constants } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
+/** Time, timers and randomness: the real ones, or those of a test. */
 export interface Runtime {
   /** Milliseconds since the epoch by the host's clock. It may jump; never measure durations with it. */
   now(): number;
@@ -31,10 +32,13 @@ export interface Runtime {
 export interface Gauge {
   /** The mean delay of the event loop since the last call, in whole milliseconds. */
   loopDelayMs(): number;
+  /** The memory that the process uses. */
   memoryBytes(): number;
+  /** Stops measuring. */
   stop(): void;
 }
 
+/** A timer that can be cancelled. */
 export interface Timer {
   cancel(): void;
 }
@@ -45,6 +49,9 @@ const NS_PER_MS = 1e6;
 const US_PER_MS = 1e3;
 /** Each measurement wakes the process: at 20 ms, that was half of what an idle worker cost. */
 const LOOP_DELAY_RESOLUTION_MS = 100;
+
+/** Those of Node, also after a test replaced the globals by fake ones: nothing would advance ours. */
+const { clearTimeout, performance, setImmediate, setTimeout } = globalThis;
 
 /** `performance.now()` is the fast way to read the clock, but counts from the start of its own thread. */
 const threadStartMs = Number(process.hrtime.bigint()) / NS_PER_MS - performance.now();

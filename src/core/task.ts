@@ -8,11 +8,13 @@ import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, toMs } from "./duration.ts";
-import { InputRejectedError, InvalidArgumentError } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
+import type { EventType } from "./event.ts";
 import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
+import type { StorableTask } from "./json-form.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
-import { checkName, checkQueue, taskName } from "./name.ts";
+import { checkQueue, taskName } from "./name.ts";
 import { checkKnown, checkSchema, checkWhole } from "./options.ts";
 import type { Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
@@ -26,11 +28,15 @@ const DEFAULT_JOBS_PER_CHILD = 1_000;
 
 /** The second argument of a task's function: facts about the job, and durable steps. */
 export interface Context {
+  /** The id of the job. */
   readonly id: string;
+  /** The name of the task. */
   readonly task: string;
+  /** The queue of the job. */
   readonly queue: string;
   /** From 1. */
   readonly attempt: number;
+  /** How many attempts the job has at most. */
   readonly maxAttempts: number;
   /** Aborts when the function must stop: timeout, cancellation, shutdown or a lost lease. The reason says which. */
   readonly signal: AbortSignal;
@@ -41,11 +47,25 @@ export interface Context {
   /** The same for every attempt of this job: pass it to services that support idempotency keys. */
   readonly idempotencyKey: string;
 
-  /** Runs the function and saves its result. A later attempt gets the saved result and does not run the function. */
+  /**
+   * Runs the function and saves its result. A later attempt gets the saved result and does not run the function.
+   *
+   * @example
+   * ```ts
+   * const invoice = await ctx.step("invoice", () => invoices.create("7"));
+   * ```
+   */
   step<T>(name: string, body: () => T | Promise<T>): Promise<T>;
   /**
    * Changes something outside of the database, with a record before and after. If a crash leaves it unknown whether it
    * happened, `verify` is asked (null or undefined: it did not happen); without `verify` the job waits for an operator.
+   *
+   * @example
+   * ```ts
+   * await ctx.effect("charge", ({ key }) => bank.charge("7", 1999, key), {
+   *   verify: ({ key }) => bank.find(key),
+   * });
+   * ```
    */
   effect<T>(
     name: string,
@@ -55,16 +75,38 @@ export interface Context {
   /**
    * Runs the function in a transaction; its rows and the step are committed together, if the worker still owns the job. Its
    * result is saved. An item, or a list of items, is saved and returned as its record.
+   *
+   * @example
+   * ```ts
+   * await ctx.commit("ship", async (tx) => {
+   *   await tx.query("update orders set status = 'shipped' where id = $1", ["7"]);
+   *   await ctx.holdfast.within(tx).enqueue(charge, { order: "7", cents: 1999 });
+   * });
+   * ```
    */
   commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<Committed<T>>;
-  /** Suspends the job for this long; meanwhile the worker runs other jobs. */
+  /**
+   * Suspends the job for this long; meanwhile the worker runs other jobs.
+   *
+   * @example
+   * ```ts
+   * await ctx.sleep("grace period", "3d");
+   * ```
+   */
   sleep(name: string, duration: Duration): Promise<void>;
   /**
    * Puts the job off for this long, uncharged; it then starts again from its beginning, after its completed steps. Throws
    * a `Snooze`, and the job is snoozed even if that is caught. `maxSnoozes` of the retry policy limits how often.
    */
   snooze(delay: Duration, reason?: unknown): never;
-  /** Waits until the event is emitted with this key; returns at once if it already was. Throws EventTimeoutError. */
+  /**
+   * Waits until the event is emitted with this key; returns at once if it already was. Throws EventTimeoutError.
+   *
+   * @example
+   * ```ts
+   * const { cents } = await ctx.event(paid, "order-7", { timeout: "2h" });
+   * ```
+   */
   event<Payload>(
     event: EventType<Payload>,
     key: string,
@@ -76,12 +118,18 @@ export interface Context {
    * function's own result is ignored. Returns the result.
    */
   complete<T>(tx: unknown, result: T): Promise<T>;
-  /** Enqueues a job of another task and waits for its result. Throws CallFailedError. */
-  call<Input, Result>(
-    task: Task<Input, Result>,
-    input: NoInfer<Input>,
-    options?: CallOptions,
-  ): Promise<Result>;
+  /**
+   * Enqueues a job of another task and waits for its result. Throws CallFailedError.
+   *
+   * @example
+   * ```ts
+   * const receipt = await ctx.call(charge, { order: "7", cents: 1999 });
+   * ```
+   */
+  call<Of extends AnyTask>(
+    task: Of,
+    ...rest: InputArguments<InputOf<Of>, CallOptions>
+  ): Promise<ResultOf<Of>>;
 
   /**
    * Reports progress: a fraction from 0 to 1, or `{ done, total }`. Of many in a second only the last is stored. This and
@@ -95,7 +143,8 @@ export interface Context {
 }
 
 /** An item of a workflow. */
-interface Recorded {
+export interface Recorded {
+  /** Its record. */
   toJSON(): ItemRecord;
 }
 
@@ -106,6 +155,7 @@ export type Committed<T> = T extends Recorded
     ? ReturnType<T[number]["toJSON"]>[]
     : T;
 
+/** What `ctx.effect()` passes to its functions. */
 export interface Effect {
   /** The same for every attempt: pass it to the service as an idempotency key. */
   readonly key: string;
@@ -115,11 +165,15 @@ export interface Effect {
 /** The result of an effect; null or undefined: it did not happen. */
 export type Found<T> = T | null | undefined;
 
+/** Options of `ctx.call()`: the name of the step, and the queue, priority and attempts of the called job. */
 export interface CallOptions {
   /** The name of the step. Default: the name of the task. */
   readonly name?: string;
+  /** Default: the queue of the task. */
   readonly queue?: string;
+  /** A higher number goes first. Default 0. */
   readonly priority?: number;
+  /** Default: that of the task. */
   readonly maxAttempts?: number;
 }
 
@@ -127,24 +181,45 @@ export interface CallOptions {
 export interface Task<Input = unknown, Result = unknown> {
   /** Includes the version, if it has one. */
   readonly name: string;
+  /** The queue of its jobs, unless the caller names another. */
   readonly queue: string;
+  /** How often it is tried again, and when. */
   readonly retry: RetryPolicy;
+  /** The time limit of an attempt; null: none. */
   readonly timeoutMs: number | null;
+  /** How steps are matched with saved steps. */
   readonly steps: StepMatching;
   /** Null or undefined: it runs in the worker itself. */
   readonly isolation?: Isolation | null;
+  /** The schema of its input; null: none. */
   readonly input: StandardSchemaV1 | null;
+  /** Its function. */
   readonly run: (input: never, ctx: Context) => unknown;
   /** Exists for the compiler only. */
   readonly types?: { readonly input: Input; readonly result: Result };
 }
 
+/** How the steps of an attempt are matched with saved steps. */
 export type StepMatching = "in order" | "by name";
 
 /** A task of any input and result. */
 export type AnyTask = Omit<Task, "types">;
 
+/** The input of a task, as callers pass it. */
+export type InputOf<Of> = Of extends { types?: { input: infer Input } } ? Input : unknown;
+/** The result of a task. */
+export type ResultOf<Of> = Of extends { types?: { result: infer Result } } ? Result : unknown;
+
+/** What follows a task in a call: its input, which may be missing if the task needs none, and options. */
+export type InputArguments<Input, Options> = undefined extends Input
+  ? [input?: Input | null, options?: Options]
+  : [Input] extends [null]
+    ? [input?: Input, options?: Options]
+    : [input: Input, options?: Options];
+
+/** What a task declares beside its input and its function. */
 export interface TaskOptions {
+  /** Stored with every job, so do not change it lightly. */
   readonly name: string;
   /**
    * From 1. Raise it when new code cannot run old jobs, or old code cannot run new ones: a worker claims only jobs of the
@@ -153,6 +228,7 @@ export interface TaskOptions {
   readonly version?: number;
   /** The queue of its jobs, unless the caller names another. */
   readonly queue?: string;
+  /** Default: 3 attempts, with growing pauses between them. */
   readonly retry?: RetryOptions;
   /**
    * How the steps of an attempt are matched with saved steps: in their order, which detects that the task changed (the
@@ -165,6 +241,7 @@ export interface TaskOptions {
   readonly isolation?: IsolationOptions;
 }
 
+/** Where an isolated task runs: in a thread or process beside the worker's. */
 export interface IsolationOptions {
   /** A thread survives process.exit(), endless loops and a full heap; a process also survives native crashes. */
   readonly in: "thread" | "process";
@@ -184,18 +261,42 @@ export interface Isolation {
   readonly maxJobs: number;
 }
 
-export function defineTask<Schema extends StandardSchemaV1, Result>(
-  definition: TaskOptions & {
-    readonly input: Schema;
-    run(input: StandardSchemaV1.InferOutput<Schema>, ctx: Context): Result | Promise<Result>;
-  },
-): Task<StandardSchemaV1.InferInput<Schema>, Result>;
+/** The input that callers pass: the schema's, if there is one. */
+export type InputFor<Input, Schema extends StandardSchemaV1> = [Schema] extends [never]
+  ? Input
+  : StandardSchemaV1.InferInput<Schema>;
+
+/** The input that `run` gets. */
+export type ParsedFor<Input, Schema extends StandardSchemaV1> = [Schema] extends [never]
+  ? Input
+  : StandardSchemaV1.InferOutput<Schema>;
+
+/**
+ * Defines a task: its name, the schema of its input, its retry policy, and the function to run.
+ *
+ * @example
+ * ```ts
+ * const charge = defineTask({
+ *   name: "order.charge",
+ *   input: z.object({ order: z.string(), cents: z.int() }),
+ *   retry: { maxAttempts: 5 },
+ *   run: async ({ order, cents }, ctx) => bank.charge(order, cents, ctx.idempotencyKey),
+ * });
+ * ```
+ */
 export function defineTask<Input, Result>(
   definition: TaskOptions & {
     readonly input?: undefined;
     run(input: Input, ctx: Context): Result | Promise<Result>;
-  },
+  } & StorableTask<Input, Result>,
 ): Task<Input, Result>;
+// The compiler reports the errors of the last signature, so this one fits definitions of both kinds.
+export function defineTask<Input, Result, Schema extends StandardSchemaV1 = never>(
+  definition: TaskOptions & {
+    readonly input?: Schema | undefined;
+    run(input: ParsedFor<Input, Schema>, ctx: Context): Result | Promise<Result>;
+  } & StorableTask<InputFor<Input, Schema>, Result>,
+): Task<InputFor<Input, Schema>, Result>;
 export function defineTask(
   definition: TaskOptions & {
     readonly input?: StandardSchemaV1 | undefined;
@@ -215,8 +316,17 @@ export function defineTask(
     steps: checkMatching(definition.steps),
     isolation: checkIsolation(definition.isolation),
     input: checkSchema("input", input),
-    run: (value, ctx) => definition.run(value, ctx),
+    run: runOf(definition, input !== null),
   };
+}
+
+/** A missing input is stored as null. Parameters with a default value do not count in `length`: it applies to null, too. */
+function runOf(
+  definition: { run(input: never, ctx: Context): unknown },
+  hasSchema: boolean,
+): Task["run"] {
+  if (hasSchema || definition.run.length > 0) return (value, ctx) => definition.run(value, ctx);
+  return (value, ctx) => definition.run(value ?? undefined, ctx);
 }
 
 function checkMatching(steps: StepMatching = "in order"): StepMatching {
@@ -254,33 +364,6 @@ function checkModule(module: unknown): string {
   });
 }
 
-/** The input as parsed by the schema of the task; a promise if the schema is asynchronous. Throws InputRejectedError. */
-export function parseInput(task: Task, value: unknown): unknown {
-  if (task.input === null) return value;
-  const checked = task.input["~standard"].validate(value);
-  // Not `instanceof Promise`: a promise of another realm would pass for a result, and the input would go unchecked.
-  return "then" in checked && typeof checked.then === "function"
-    ? Promise.resolve(checked).then((outcome) => accepted(task, outcome))
-    : accepted(task, checked as StandardSchemaV1.Result<unknown>);
-}
-
-function accepted(task: Task, checked: StandardSchemaV1.Result<unknown>): unknown {
-  if (checked.issues === undefined) return checked.value;
-  const issues = checked.issues.map((issue) => ({
-    path: pathText(issue.path ?? []),
-    message: issue.message,
-  }));
-  throw new InputRejectedError({ task: task.name, issues });
-}
-
-function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[]): string {
-  const keys = path.map((part) => (typeof part === "object" ? part.key : part));
-  return keys.reduce<string>(
-    (text, key) => (typeof key === "number" ? `${text}[${key}]` : `${text}.${String(key)}`),
-    "$",
-  );
-}
-
 /** Tasks by name. Two with one name are refused, because it would be unclear which one runs. */
 export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
@@ -316,23 +399,28 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
 //       └─────► doubt ──► done, or begun again after an operator says that it did not happen
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
+/** What a step is. */
 export type StepKind = (typeof stepKinds)[number];
 
 export const stepStates = ["begun", "done", "failed", "doubt"] as const;
+/** How a step stands. */
 export type StepState = (typeof stepStates)[number];
 
+/** A step of a job: its name, and which one of that name. */
 export interface StepName {
   readonly name: string;
   /** Counts the steps of this name, from 1. */
   readonly occurrence: number;
 }
 
+/** A step that begins. */
 export interface NewStep extends StepName {
   readonly kind: StepKind;
   /** Its position among all steps of the job, from 1. */
   readonly position: number;
 }
 
+/** A durable step of a job, as it is stored. */
 export interface StepRecord extends NewStep {
   readonly status: StepState;
   readonly result: string | null;
@@ -344,6 +432,7 @@ export interface StepRecord extends NewStep {
   readonly ageMs: number;
 }
 
+/** A step of a job that would run again, or keep its result. */
 export interface PlannedStep extends StepName {
   readonly kind: StepKind;
   readonly status: StepState;
@@ -362,6 +451,7 @@ export interface RerunPlan {
   readonly confirm: readonly string[];
 }
 
+/** An effect that may or may not have happened. */
 export interface EffectInDoubt extends StepName {
   readonly job: string;
   readonly task: string;
@@ -395,56 +485,4 @@ export function encodeStep(
         ? "Nothing was committed, and the job is not retried."
         : "Its work was done, so the job is not retried.",
   }));
-}
-
-// An event: emitted once for each key. Jobs wait for it.
-
-const EVENT_FIELDS = new Set(["name", "payload"]);
-/** Events of Holdfast begin with this. */
-const OURS = "@";
-
-export interface EventType<Payload = unknown> {
-  readonly name: string;
-  readonly payload: StandardSchemaV1 | null;
-  /** Exists for the compiler only. */
-  readonly types?: { readonly payload: Payload };
-}
-
-export function defineEvent<Schema extends StandardSchemaV1>(definition: {
-  readonly name: string;
-  readonly payload: Schema;
-}): EventType<StandardSchemaV1.InferInput<Schema>>;
-
-export function defineEvent<Payload = null>(definition: {
-  readonly name: string;
-  readonly payload?: undefined;
-}): EventType<Payload>;
-
-export function defineEvent(definition: {
-  readonly name: string;
-  readonly payload?: StandardSchemaV1 | undefined;
-}): EventType {
-  checkKnown(definition, EVENT_FIELDS);
-  const { payload = null } = definition;
-  const name = checkName("name", definition.name);
-  if (name.startsWith(OURS)) {
-    throw new InvalidArgumentError({
-      field: "name",
-      problem: "an event's name must not begin with '@'.",
-    });
-  }
-  return { name, payload: checkSchema("payload", payload) };
-}
-
-export interface NewEvent {
-  readonly name: string;
-  readonly key: string;
-  readonly payload: string | null;
-}
-
-export interface Emitted {
-  /** False: it was emitted before, and the first payload stays. */
-  readonly first: boolean;
-  /** How many jobs waited for it. */
-  readonly woken: number;
 }

@@ -4,6 +4,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { HoldfastError } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -32,6 +33,18 @@ class NodeTooOldError extends HoldfastError {
     super(
       "NODE_TOO_OLD",
       `holdfast requires Node ${NODE_NEEDED} or newer; this is Node ${found}. Install a newer version from https://nodejs.org.`,
+    );
+  }
+}
+
+/** The library was copied into a bundle, where it does not find its own files. */
+export class BundledError extends HoldfastError {
+  constructor(cause?: unknown) {
+    super(
+      "BUNDLED",
+      "Holdfast cannot run from a bundle, because it reads files of its own and starts threads: mark 'holdfast' as external " +
+        '(esbuild: --external:holdfast; Next.js: serverExternalPackages: ["holdfast"]).',
+      cause,
     );
   }
 }
@@ -145,19 +158,32 @@ function read(file: string | URL): string {
 
 // Where the package's own files are: in a checkout the sources, in the published package bundles in one folder.
 
-export const isCheckout = import.meta.url.endsWith(".ts");
+/** Undefined in a bundle in the format of CommonJS, which has no `import.meta`. */
+const here = import.meta.url as string | undefined;
 
-/** The folder with all modules of the package. */
-export const packageCode = isCheckout ? dirname(import.meta.dirname) : import.meta.dirname;
+export const isCheckout = here?.endsWith(".ts") === true;
+
+/** The folder with all modules of the package. Null: it is unknown in a bundle. */
+export const packageCode = here === undefined ? null : folderOf(fileURLToPath(here));
+
+function folderOf(file: string): string {
+  return isCheckout ? dirname(dirname(file)) : dirname(file);
+}
+
+/** A file beside the modules, by its path from their folder, such as "database/migrations". */
+export function codeFile(path: string): string {
+  if (packageCode === null) throw new BundledError();
+  return join(packageCode, path);
+}
 
 /** A file of the package by its path from the root, such as "package.json". */
 export function packageFile(path: string): URL {
-  return new URL(isCheckout ? `../../${path}` : `../${path}`, import.meta.url);
+  return pathToFileURL(codeFile(join("..", path)));
 }
 
 /** A module that starts a thread or a process, by its path in the sources, such as "worker/lease-renewer-thread". */
 export function programFile(path: string): URL {
-  return new URL(isCheckout ? `../${path}.ts` : `./${bundledName(path)}.js`, import.meta.url);
+  return pathToFileURL(codeFile(isCheckout ? `${path}.ts` : `${bundledName(path)}.js`));
 }
 
 /** The name of a module in the folder of the published package. */

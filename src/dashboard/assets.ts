@@ -9,7 +9,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
-import { isCheckout, packageCode, packageFile } from "../core/version.ts";
+import { codeFile, isCheckout, packageFile } from "../core/version.ts";
 import type { PageAnswer, PageRequest, Pages } from "../http-kernel/app.ts";
 
 const SHELL = "index.html";
@@ -70,7 +70,7 @@ export class Assets implements Pages {
   async answer(asked: PageRequest): Promise<PageAnswer | null> {
     const { path } = asked;
     const name = /^\/assets\/([\w.-]{1,100})$/.exec(path)?.[1];
-    const isPage = !NOT_PAGES.test(path) && isHtmlWanted(asked.header("accept"));
+    const isPage = !NOT_PAGES.test(path) && isHtmlWanted(path, asked.header("accept"));
     if (name === undefined && !isPage) return null;
     const { assets } = await this.#loaded();
     if (name === undefined) return this.#page(asked);
@@ -106,9 +106,9 @@ function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 }
 
-/** Programs ask for anything; a browser that opens a page asks for HTML. */
-function isHtmlWanted(accept = ""): boolean {
-  return accept.includes("text/html");
+/** A browser that opens a page asks for HTML. The first page is also for those that accept anything, such as curl. */
+function isHtmlWanted(path: string, accept = ""): boolean {
+  return accept.includes("text/html") || (path === "/" && !accept.includes("json"));
 }
 
 function sent(
@@ -189,7 +189,7 @@ async function readFiles(): Promise<Files> {
     };
     return bundleDashboard();
   }
-  const folder = join(packageCode, "dashboard");
+  const folder = codeFile("dashboard");
   const names = await readdir(folder);
   const read = names.map(async (name) => [name, await readFile(join(folder, name))] as const);
   return new Map(await Promise.all(read));

@@ -30,8 +30,13 @@ const SPARK_STEP_MS = 2 * MINUTE_MS;
 const SPARK_POINTS = HOUR_MS / SPARK_STEP_MS;
 
 const QUEUES_SHOWN_MAX = 200;
-const WORKERS_MAX = 200;
-const ALERTS_MAX = 20;
+const WORKERS_SHOWN_MAX = 200;
+const ALERTS_SHOWN_MAX = 20;
+
+/** So many are read to be counted. */
+const WORKERS_MAX = 2_000;
+const ALERTS_MAX = 1_000;
+
 const FAILED_MAX = 6;
 
 export interface OverviewParts {
@@ -46,6 +51,8 @@ export interface OverviewParts {
   readonly running: () => Promise<readonly Running[]>;
   readonly queues: () => Promise<readonly QueueRecord[]>;
   readonly workers: (filter: { alive: true; limit: number }) => Promise<readonly WorkerRecord[]>;
+  /** The queues that unregistered workers serve. */
+  readonly outsideQueues: () => Promise<readonly string[]>;
   readonly alerts: (filter: { limit: number }) => Promise<readonly Alert[]>;
   readonly failed: (filter: { limit: number }) => Promise<readonly JobSummary[]>;
   readonly errorKinds: () => Promise<{ readonly open: number; readonly new: number }>;
@@ -58,8 +65,10 @@ export interface OverviewQueue {
   readonly oldestPendingAt: number | null;
   readonly paused: { at: number; by: string; reason: string | null } | null;
   readonly running: number;
-  /** Of all live workers that serve it. */
+  /** Of all workers that serve it and answer. */
   readonly slots: number;
+  /** Whether a worker takes jobs from it, registered or not. */
+  readonly served: boolean;
   /** Its limit; null: none. */
   readonly concurrency: number | null;
   readonly inPerSecond: number;
@@ -97,18 +106,22 @@ export class Overview {
 
   async #look(): Promise<object> {
     const { runtime, ...ask } = this.#parts;
-    const [counted, running, settings, workers, alerts, failed, kinds] = await Promise.all([
-      ask.counts(),
-      ask.running(),
-      ask.queues(),
-      ask.workers({ alive: true, limit: WORKERS_MAX }),
-      ask.alerts({ limit: ALERTS_MAX }),
-      ask.failed({ limit: FAILED_MAX }),
-      ask.errorKinds(),
-    ]);
+    const [counted, running, settings, workers, outside, alerts, failed, kinds] = await Promise.all(
+      [
+        ask.counts(),
+        ask.running(),
+        ask.queues(),
+        ask.workers({ alive: true, limit: WORKERS_MAX }),
+        ask.outsideQueues(),
+        ask.alerts({ limit: ALERTS_MAX }),
+        ask.failed({ limit: FAILED_MAX }),
+        ask.errorKinds(),
+      ],
+    );
     const minutes = (await this.#minutes.get()) ?? [];
     const now = runtime.now();
-    const rows = queueRows({ queues: counted.queues, settings, running, workers, minutes, now });
+    const { queues } = counted;
+    const rows = queueRows({ queues, settings, running, workers, outside, minutes, now });
     const past = {
       hour: await this.#hour.get(),
       recent: await this.#recent.get(),
@@ -120,17 +133,19 @@ export class Overview {
       figures: {
         ...speed(past, now),
         ...workerFigures(workers),
-        pending: sum(counted.queues.map(({ counts }) => counts.pending)),
+        running: sum(running.map(({ jobs }) => jobs)),
+        pending: sum(queues.map(({ counts }) => counts.pending)),
         errorKinds: kinds.open,
         errorKindsNew: kinds.new,
       },
       queues: rows.slice(0, QUEUES_SHOWN_MAX),
       queuesLeftOut: Math.max(0, rows.length - QUEUES_SHOWN_MAX),
-      workers: workers.map(workerOf),
-      alerts,
+      workers: workers.slice(0, WORKERS_SHOWN_MAX).map(workerOf),
+      alerts: bySeverity(alerts).slice(0, ALERTS_SHOWN_MAX),
+      alertsOpen: openAlerts(alerts),
       canaries: ask.canaries(),
       failed,
-      isEmpty: failed.length === 0 && counted.queues.every(({ counts }) => isNone(counts)),
+      isEmpty: failed.length === 0 && queues.every(({ counts }) => isNone(counts)),
       pausedAll: rows.length > 0 && rows.every(({ paused }) => paused !== null),
     };
   }
@@ -154,12 +169,30 @@ function workerOf(worker: WorkerRecord): object {
   return { id, type, running, concurrency, status, desiredState, liveness, version };
 }
 
+const SEVERITIES = ["critical", "warning", "info"] as const;
+
+/** The worst first; of the same severity, in the order of the list. */
+function bySeverity(alerts: readonly Alert[]): readonly Alert[] {
+  return SEVERITIES.flatMap((severity) => alerts.filter((one) => one.severity === severity));
+}
+
+function openAlerts(alerts: readonly Alert[]): Record<(typeof SEVERITIES)[number], number> {
+  const count = (severity: (typeof SEVERITIES)[number]): number =>
+    alerts.filter((one) => one.severity === severity).length;
+  return { critical: count("critical"), warning: count("warning"), info: count("info") };
+}
+
+/** A worker that does not answer has no slot. */
+function answers({ liveness }: WorkerRecord): boolean {
+  return liveness === "alive";
+}
+
 function workerFigures(workers: readonly WorkerRecord[]): object {
+  const live = workers.filter(answers);
   return {
-    running: sum(workers.map(({ leases }) => leases)),
-    slots: sum(workers.map(({ concurrency }) => concurrency)),
-    workers: workers.length,
-    builds: [...new Set(workers.map(({ version }) => version))].toSorted(),
+    slots: sum(live.map(({ concurrency }) => concurrency)),
+    workers: live.length,
+    builds: [...new Set(live.map(({ version }) => version))].toSorted(),
   };
 }
 
@@ -236,6 +269,7 @@ interface QueueParts {
   readonly settings: readonly QueueRecord[];
   readonly running: readonly Running[];
   readonly workers: readonly WorkerRecord[];
+  readonly outside: readonly string[];
   readonly minutes: readonly MinuteStats[];
   readonly now: number;
 }
@@ -246,6 +280,7 @@ function queueRows({
   settings,
   running,
   workers,
+  outside,
   minutes,
   now,
 }: QueueParts): OverviewQueue[] {
@@ -256,6 +291,7 @@ function queueRows({
     ...counted.keys(),
     ...known.keys(),
     ...workers.flatMap((one) => one.queues),
+    ...outside,
   ]);
   const nextMinute = Math.floor(now / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
   const rows = [...names].map((queue): OverviewQueue => {
@@ -266,13 +302,15 @@ function queueRows({
         now,
       );
     const setting = known.get(queue);
+    const here = workers.filter((one) => answers(one) && one.queues.includes(queue));
     return {
       queue,
       counts: counted.get(queue)?.counts ?? NO_COUNTS,
       oldestPendingAt: counted.get(queue)?.oldestPendingAt ?? null,
       paused: pauseOf(setting),
       running: sum(running.filter((one) => one.queue === queue).map(({ jobs }) => jobs)),
-      slots: sum(workers.filter((one) => one.queues.includes(queue)).map((one) => one.concurrency)),
+      slots: sum(here.map(({ concurrency }) => concurrency)),
+      served: outside.includes(queue) || here.some(({ desiredState }) => desiredState === "run"),
       concurrency: setting?.rules.find(({ kind }) => kind === "queue")?.concurrency ?? null,
       inPerSecond: rate(({ arrived }) => arrived),
       outPerSecond: rate(ended),

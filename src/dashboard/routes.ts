@@ -36,7 +36,8 @@ const queueSchema = z
     oldestPendingAt: s.instant.nullable(),
     paused: z.object({ at: s.instant, by: z.string(), reason: z.string().nullable() }).nullable(),
     running: s.count,
-    slots: s.count.meta({ description: "Of all live workers that serve the queue." }),
+    slots: s.count.meta({ description: "Of all workers that serve the queue and answer." }),
+    served: z.boolean().meta({ description: "Whether a worker takes jobs from it." }),
     concurrency: s.count.nullable().meta({ description: "The limit of the queue; null: none." }),
     inPerSecond: z.number(),
     outPerSecond: z.number(),
@@ -87,7 +88,8 @@ const overviewSchema = z
         version: z.string(),
       }),
     ),
-    alerts: z.array(alertSchema),
+    alerts: z.array(alertSchema).meta({ description: "The worst first, at most 20." }),
+    alertsOpen: z.object({ critical: s.count, warning: s.count, info: s.count }),
     canaries: z.array(
       z.object({
         queue: z.string(),

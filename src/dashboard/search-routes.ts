@@ -10,8 +10,8 @@ import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
 import { jobSummarySchema } from "../jobs/routes.ts";
+import { LOOK_MAX } from "../jobs/search.ts";
 import type { Hit, Names } from "./names.ts";
-import { LOOK_MAX } from "./search.ts";
 import type { DashboardStore } from "./store.ts";
 
 const TAG = "dashboard";
@@ -189,8 +189,7 @@ function searchRoute({ runtime, store, redaction }: SearchParts): Route {
       }
       const tags = tag === undefined ? {} : { tags: [tag] };
       const wanted = { ...rest, ...asStored(rest), ...tags, limit, look };
-      const { jobs: found, looked, next } = await store.search(wanted);
-      const jobs = await shownOf({ store, redaction }, found, wanted.payload);
+      const { jobs, looked, next } = await store.search(asShown(wanted, redaction));
       const json = { jobs: jobs.map(rowOf), next, looked, isAll: next === null, tookMs: tookMs() };
       return { status: 200, json };
     },
@@ -221,18 +220,19 @@ function asStored({
   };
 }
 
-/** A search must not tell what the rules hide: the text must be in what is shown. */
-async function shownOf(
-  { store, redaction }: Pick<SearchParts, "store" | "redaction">,
-  jobs: readonly JobSummary[],
-  payload: string | undefined,
-): Promise<readonly JobSummary[]> {
-  if (payload === undefined || redaction.isEmpty) return jobs;
-  const payloads = await store.payloads(jobs.map(({ id }) => id));
-  return jobs.filter(({ id }) => {
-    const input = JSON.parse(payloads.get(id) ?? "null") as unknown;
-    return JSON.stringify(redaction.data(input)).includes(payload);
-  });
+/**
+ * With rules, the text is compared with inputs as they are shown. Neither a page, nor how far the search looked, nor how long it
+ * took then depends on a value that is hidden: the database never compares it.
+ */
+function asShown<Wanted extends { payload?: string | undefined }>(
+  wanted: Wanted,
+  redaction: Redaction,
+): Wanted & { shows?: (payload: string) => boolean } {
+  const { payload: sought } = wanted;
+  if (sought === undefined || redaction.isEmpty) return wanted;
+  const shows = (payload: string): boolean =>
+    JSON.stringify(redaction.data(JSON.parse(payload))).includes(sought);
+  return { ...wanted, payload: undefined, shows };
 }
 
 function idsIn(given: string): string[] {

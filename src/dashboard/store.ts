@@ -11,7 +11,7 @@ import { summaries } from "../jobs/list.ts";
 import { type Mark, marksSince } from "../registry/marks.ts";
 import { knownTasks, noteTasks, type TaskRecord } from "../registry/tasks.ts";
 import { find, type Hit, names, type Names } from "./names.ts";
-import { search, type SearchFilter } from "./search.ts";
+import { search, type SearchFilter } from "../jobs/search.ts";
 
 /** Groups of running jobs; there are as many running jobs as slots. */
 const RUNNING_MAX = 5_000;
@@ -93,15 +93,6 @@ export class SqlDashboard {
   async search(filter: SearchFilter): Promise<SearchPage> {
     const { ids, looked, next } = await search(this.#engine, filter);
     return { jobs: await this.jobs(ids), looked, next };
-  }
-
-  /** The inputs of these jobs as they are stored, by id. */
-  async payloads(ids: readonly string[]): Promise<Map<string, string>> {
-    if (ids.length === 0) return new Map();
-    const rows = await this.#engine.all<{ id: string; payload: string }>(
-      sql`select id, payload from holdfast.job where ${this.#engine.among(sql`id`, ids)}`,
-    );
-    return new Map(rows.map(({ id, payload }) => [id, payload]));
   }
 
   /** Queues, tasks, tags and other names, a few hundred of each. */

@@ -22,8 +22,9 @@ export interface Look {
  * `quick`: cheap however much is stored, so that it can run continuously. `full`: reads the stored rows, some tables from end
  * to end. `deep`: takes minutes on a large database, so it runs only on request.
  */
-type Cost = "quick" | "full" | "deep";
+export type CheckCost = "quick" | "full" | "deep";
 
+/** A check of the doctor. */
 export interface CheckRecord {
   readonly name: string;
   /** The group, such as `leases`. */
@@ -32,7 +33,7 @@ export interface CheckRecord {
   /** One sentence: what is wrong with the rows that it finds. */
   readonly problem: string;
   readonly remedy: string;
-  readonly cost: Cost;
+  readonly cost: CheckCost;
   /** Whether the remedy can be applied without a person's judgement. */
   readonly fixable: boolean;
 }
@@ -83,8 +84,10 @@ export function deleting<Row>(parts: {
 
 /** A problem that a check of the database found, and the rows that have it. */
 export const severities = ["info", "warning", "critical"] as const;
+/** How bad a finding is. */
 export type Severity = (typeof severities)[number];
 
+/** What a check of the doctor found. */
 export interface Finding {
   /** The check's name, such as `lease-of-stopped-worker`. */
   readonly check: string;
@@ -101,6 +104,7 @@ export interface Finding {
   readonly more: boolean;
 }
 
+/** What a finding is about, such as a job or a worker. */
 export interface Offender {
   /** The id or name of a job, worker, item or table. */
   readonly subject: string;

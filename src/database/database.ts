@@ -13,6 +13,7 @@ import {
   readNow,
   type StoreAddress,
   type Transaction,
+  withAnswerLimit,
 } from "./engine.ts";
 
 export interface Database {
@@ -30,11 +31,16 @@ export interface Database {
   load(): Load;
   /** The condition that the database reports; null: it reports none. */
   condition(): Promise<Condition | null>;
+  /** What may surprise the application about this database, in sentences for its log. */
+  hazards(): Promise<string[]>;
   /** The database's clock. */
   clock(): Promise<number>;
 
   /** Writes; if the answer is lost, looks up the result as soon as the database answers again. */
   write<T>(write: () => Promise<T>, lookUp: () => Promise<T>): Promise<T>;
+
+  /** For a caller that found its rows instead of writing them: waits until they are as durable as if it had. */
+  confirmFound(): Promise<void>;
 
   /** Sends a hint to other processes and to the listeners here. */
   announce(hint: Hint): void;
@@ -102,12 +108,22 @@ export class EngineDatabase implements Database {
     return this.engine.condition();
   }
 
+  async hazards(): Promise<string[]> {
+    return (await this.engine.hazards?.()) ?? [];
+  }
+
   clock(): Promise<number> {
     return readNow(this.engine);
   }
 
   write<T>(write: () => Promise<T>, lookUp: () => Promise<T>): Promise<T> {
     return writeOrLookUp(this.engine, write, lookUp);
+  }
+
+  confirmFound(): Promise<void> {
+    const confirm = (): Promise<void> =>
+      withAnswerLimit(LOOK_ANSWER_MS_MAX, () => this.engine.confirm("found"));
+    return this.write(confirm, confirm);
   }
 
   announce(hint: Hint): void {
@@ -118,7 +134,7 @@ export class EngineDatabase implements Database {
   hint(hint: Hint): void {
     for (const listener of this.#listeners) {
       try {
-        listener(hint);
+        withAnswerLimit(undefined, () => listener(hint)); // a look-up may send hints
       } catch {
         // The change is committed, so its caller must not see an error. A hint may be lost.
       }
@@ -185,38 +201,81 @@ const LOOK_PAUSE_MS_MAX = 2_000;
 
 const LOOK_MS_MAX = 30_000;
 
+/** A caller that has waited for its answer for long does not wait as long again for the look-up. */
+const WRITE_MS_MAX = 45_000;
+
+const LOOK_MS_MIN = 5_000;
+
+/** For each answer of a look-up: it reads little, and a standby that commits wait for is quick, or away. */
+const LOOK_ANSWER_MS_MAX = 5_000;
+
 export async function writeOrLookUp<T>(
   engine: Engine,
   write: () => Promise<T>,
   lookUp: () => Promise<T>,
 ): Promise<T> {
+  const startedAt = engine.runtime.monotonic();
   try {
     return await write();
   } catch (error) {
     if (!(error instanceof OutcomeUnknownError)) throw error;
-    return persist(engine, lookUp, error);
+    const leftMs = WRITE_MS_MAX - (engine.runtime.monotonic() - startedAt);
+    const lookMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS_MAX, leftMs));
+    return withAnswerLimit(LOOK_ANSWER_MS_MAX, () =>
+      persist(engine, lookUp, { unknown: error, lookMs }),
+    );
   }
 }
 
 async function persist<T>(
   engine: Engine,
   lookUp: () => Promise<T>,
-  unknown: OutcomeUnknownError,
+  { unknown, lookMs }: { unknown: OutcomeUnknownError; lookMs: number },
 ): Promise<T> {
   const startedAt = engine.runtime.monotonic();
+  const lost = new LostSessions(engine);
+  lost.add(unknown);
   for (let look = 0; look < LOOKS_MAX; look += 1) {
-    if (engine.runtime.monotonic() - startedAt > LOOK_MS_MAX) break;
+    if (engine.runtime.monotonic() - startedAt > lookMs) break;
     const pauseMs = Math.min(LOOK_PAUSE_MS_MAX, LOOK_PAUSE_MS_FIRST * 2 ** look);
     await sleep(engine.runtime, pauseMs * (0.5 + engine.runtime.random() / 2));
     try {
       // The lost write may still be under way, and would be committed after the look-up.
-      if (unknown.session !== null) await engine.endSession(unknown.session);
-      return await lookUp();
+      await lost.end();
+      const found = await lookUp();
+      // What the look-up saw may be on this server alone.
+      await engine.confirm("looked up");
+      return found;
     } catch (error) {
       if (!isAway(error)) throw error;
+      lost.add(error);
     }
   }
+  await lost.end().catch(() => {}); // those of look-ups
   throw unknown;
+}
+
+/** The sessions of a write and of its look-ups whose answers were lost. */
+class LostSessions {
+  readonly #engine: Engine;
+  readonly #sessions = new Set<number>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  add(error: unknown): void {
+    if (error instanceof OutcomeUnknownError && error.session !== null) {
+      this.#sessions.add(error.session);
+    }
+  }
+
+  async end(): Promise<void> {
+    for (const session of this.#sessions) {
+      await this.#engine.endSession(session);
+      this.#sessions.delete(session);
+    }
+  }
 }
 
 function isAway(error: unknown): boolean {

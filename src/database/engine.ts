@@ -17,7 +17,19 @@ export interface Migration {
   readonly name: string;
   /** An older version of the library cannot work with it. */
   readonly breaking: boolean;
+  /** It only creates indexes, and a database that has jobs builds them without blocking writers. Default: false. */
+  readonly online?: boolean;
   readonly script: string;
+}
+
+/** An index as an online migration declares it. */
+export interface NewIndex {
+  readonly name: string;
+  /** Without the prefix of the schema. */
+  readonly table: string;
+  readonly isUnique: boolean;
+  /** What follows the table: columns, condition. */
+  readonly rest: string;
 }
 
 /** Migrations as SQL text, for the shell of the database or the migrations of an application. */
@@ -69,6 +81,17 @@ export interface SparseIndexes {
   forgetDeadlines(engine: Engine, limit: number): Promise<void>;
   /** Deletes entries whose leases are gone. Returns how many. */
   forgetLeases(engine: Engine, limit: number): Promise<number>;
+}
+
+/** How long a transaction waits for others, and lets others wait. */
+export interface WaitLimits {
+  /** The maximum wait for a lock. */
+  readonly lockMs?: number;
+  /**
+   * How long this process may be silent between two statements: a server then ends the transaction, because the process
+   * may be frozen and hold locks. Default: two seconds. On SQLite only the end of the process ends it.
+   */
+  readonly idleMs?: number;
 }
 
 export type EngineKind = "sqlite" | "postgres" | "mysql";
@@ -125,14 +148,8 @@ export interface Engine {
    */
   put<T = Row>(put: Put): Promise<T[]>;
 
-  /**
-   * Runs the body in one transaction: committed if it resolves, rolled back if it rejects. The body may run again. With
-   * `lockMs` it waits no longer than that for locks.
-   */
-  transaction<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T>;
+  /** Runs the body in one transaction: committed if it resolves, rolled back if it rejects. The body may run again. */
+  transaction<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T>;
 
   /** One statement that commits by itself. Returns the number of rows it changed. */
   run(query: Sql): Promise<number>;
@@ -155,8 +172,16 @@ export interface Engine {
 
   hasTable(name: string): Promise<boolean>;
 
-  /** Creates the table `migration`, then runs the body in one transaction while no other process migrates. */
+  /**
+   * Creates the table `migration`, then runs the body in one transaction while no other process migrates. The body may run
+   * again: it gives up a lock that another transaction holds for long, because claims would wait behind it.
+   */
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Inside `migrationLock`, before any other change of its transaction: builds an index without blocking writers, if the
+   * database can. What an interrupted build left behind is built again. `isEmpty`: the tables were just made.
+   */
+  buildIndex(tx: Transaction, index: NewIndex, isEmpty: boolean): Promise<void>;
 
   /** Omitted: every new database runs all migrations. */
   readonly image?: Image;
@@ -164,11 +189,20 @@ export interface Engine {
   /** Makes sure that a session whose answer was lost does not write any more. */
   endSession(session: number): Promise<void>;
 
+  /**
+   * Waits until everything that is visible now is as durable as a commit of ours: where a commit waits for standbys, on
+   * them. A commit whose session was ended while it waited is visible before. For rows that were found, it relies on the
+   * server's settings to see that there is nothing to wait for.
+   */
+  confirm(seen: Seen): Promise<void>;
+
   /** Drops the partitions, if the engine has any, whose jobs all finished longer ago than this. */
   dropPartitions(finishedForMs: number): Promise<void>;
 
   load(): Load;
   condition(): Promise<Condition | null>;
+  /** What may surprise the application about this database, in sentences. Omitted: nothing can. */
+  hazards?(): Promise<string[]>;
 
   /** Hints about what other processes changed. */
   listen(hear: (hint: Hint) => void): () => void;
@@ -179,6 +213,9 @@ export interface Engine {
 
   close(): Promise<void>;
 }
+
+/** What a call answers with: its own write, whose answer was lost, or rows that it found. */
+export type Seen = "looked up" | "found";
 
 /** The tables of a new database, copied instead of made again. */
 export interface Image {
@@ -295,17 +332,19 @@ export async function readNow(
   return Number((row as { now: number | string }).now); // the driver of a user transaction may return text
 }
 
-/** Loads a driver, which is an optional dependency. */
-export async function importDriver<Driver>(
-  database: string,
-  module: string,
-  load: () => Promise<Driver>,
-): Promise<Driver> {
+/**
+ * Loads a driver, which is an optional dependency. Bundlers do not see the name, so they neither copy the driver nor fail
+ * because it is not installed.
+ */
+export async function importDriver(database: string, module: string): Promise<unknown> {
   try {
-    return await load();
+    return await import(
+      /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ module
+    );
   } catch (error) {
     const problem = `The driver for ${database} is not installed.`;
-    throw new StoreUnavailableError({ problem, remedy: `Run: npm install ${module}` }, error);
+    const remedy = `Run: npm install ${module.replace(/\/.*/, "")}`;
+    throw new StoreUnavailableError({ problem, remedy }, error);
   }
 }
 
@@ -329,6 +368,19 @@ export function withReadLimit<T>(limitMs: number, body: () => Promise<T>): Promi
 /** Undefined: the usual limits of the engine. */
 export function readLimitMs(): number | undefined {
   return limits.getStore();
+}
+
+// A time limit for answers: how long a look-up after a lost answer waits for each of its own.
+
+const answerLimits = new AsyncLocalStorage<number | undefined>();
+
+/** Undefined: the usual limits of the engine. */
+export function withAnswerLimit<T>(limitMs: number | undefined, body: () => T): T {
+  return answerLimits.run(limitMs, body);
+}
+
+export function answerLimitMs(): number | undefined {
+  return answerLimits.getStore();
 }
 
 // The load that this process puts on its database, and the database's condition. Cheap enough to read often.

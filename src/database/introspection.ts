@@ -88,6 +88,14 @@ export function partsOf(migrations: readonly Pick<Migration, "script">[]): strin
   return [...new Set(parts)].filter((part) => !dropped.has(part)).toSorted();
 }
 
+/** The names of their tables alone, which takes a tenth of the time. */
+export function tablesOf(migrations: readonly Pick<Migration, "script">[]): string[] {
+  const heads = /create table (?:if not exists )?(\S+)/g;
+  return migrations.flatMap(({ script }) =>
+    [...script.matchAll(heads)].map(([, name = ""]) => bare(name)),
+  );
+}
+
 /** A name without the prefix or schema of the database. */
 export function bare(name: string): string {
   return name.replace(PREFIX, "").replaceAll('"', "");

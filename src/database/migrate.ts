@@ -7,14 +7,16 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { SchemaTooNewError, SchemaTooOldError } from "../core/errors.ts";
-import { packageCode } from "../core/version.ts";
+import { SchemaTooNewError, SchemaTooOldError, StoreUnavailableError } from "../core/errors.ts";
+import { BundledError, codeFile } from "../core/version.ts";
 import type {
   Engine,
+  EngineKind,
   Migrated,
   Migration,
   MigrationDialect,
   MigrationPlan,
+  NewIndex,
   Transaction,
 } from "./engine.ts";
 import { sql } from "./sql.ts";
@@ -27,9 +29,26 @@ interface Applied {
 
 export async function migrate(engine: Engine): Promise<Migrated> {
   if (engine.image !== undefined && (await engine.image.copy())) return allOf(engine);
-  const migrated = await migrateTables(engine);
+  const migrated = await migrateTables(engine).catch((error: unknown) => upToDate(engine, error));
   if (migrated.from === 0) await engine.image?.keep();
   return migrated;
+}
+
+/** As the drivers call it when the user may not create tables. */
+const NOT_GRANTED: ReadonlySet<unknown> = new Set([
+  "42501",
+  "ER_TABLEACCESS_DENIED_ERROR",
+  "ER_DBACCESS_DENIED_ERROR",
+]);
+
+/** A user who may not create tables can use those of this version. */
+async function upToDate(engine: Engine, error: unknown): Promise<Migrated> {
+  if (!(error instanceof StoreUnavailableError)) throw error;
+  const { code } = (error.cause ?? {}) as { code?: unknown };
+  if (!NOT_GRANTED.has(code)) throw error;
+  const from = checkNotTooNew(engine, await appliedOrNone(engine));
+  if (from < newest(engine)) throw error;
+  return { from, to: from, applied: [] };
 }
 
 /** What an empty database reports. */
@@ -37,22 +56,59 @@ function allOf(engine: Engine): Migrated {
   return { from: 0, to: newest(engine), applied: engine.migrations.map(({ name }) => name) };
 }
 
-function migrateTables(engine: Engine): Promise<Migrated> {
-  return engine.migrationLock(async (tx) => {
-    const from = checkNotTooNew(engine, await applied(tx));
-    const missing = engine.migrations.filter((migration) => migration.version > from);
-    for (const migration of missing) {
-      await tx.script(migration.script);
-      await tx.run(sql`
-        insert into holdfast.migration (version, name, breaking, applied_at)
-        values (${migration.version}, ${migration.name}, ${migration.breaking ? 1 : 0}, ${engine.now()})`);
+async function migrateTables(engine: Engine): Promise<Migrated> {
+  const names: string[] = [];
+  for (let first: number | null = null; ;) {
+    const { from, run, left } = await engine.migrationLock((tx) => migrateNext(engine, tx));
+    first ??= from;
+    names.push(...run.map(({ name }) => name));
+    if (left === 0) return { from: first, to: Math.max(from, newest(engine)), applied: names };
+  }
+}
+
+interface Round {
+  readonly from: number;
+  readonly run: readonly Migration[];
+  readonly left: number;
+}
+
+/** Runs the next migrations: all up to one that builds indexes online, or that one, which needs a transaction without locks. */
+async function migrateNext(engine: Engine, tx: Transaction): Promise<Round> {
+  const from = checkNotTooNew(engine, await applied(tx));
+  const missing = engine.migrations.filter((migration) => migration.version > from);
+  const online = from === 0 ? -1 : missing.findIndex((migration) => migration.online === true);
+  const run = online === -1 ? missing : missing.slice(0, Math.max(1, online));
+  for (const migration of run) {
+    if (migration.online !== true) await tx.script(migration.script);
+    else {
+      for (const index of indexesIn(migration)) await engine.buildIndex(tx, index, from === 0);
     }
-    return {
-      from,
-      to: Math.max(from, newest(engine)),
-      applied: missing.map((migration) => migration.name),
-    };
+    await tx.run(sql`
+      insert into holdfast.migration (version, name, breaking, applied_at)
+      values (${migration.version}, ${migration.name}, ${migration.breaking ? 1 : 0}, ${engine.now()})`);
+  }
+  return { from, run, left: missing.length - run.length };
+}
+
+const COMMENT = /^\s*--.*$/gm;
+const INDEX =
+  /^create (unique )?index (?:if not exists )?(\w+)\s+on (?:\S+\.|holdfast_)(\w+)\s+(\S.*)$/s;
+
+/** Only indexes can be built online: anything else in the script is a mistake of its author. */
+function indexesIn({ name: migration, script }: Migration): NewIndex[] {
+  const statements = script.replaceAll(COMMENT, "").split(";");
+  return statements.flatMap((statement) => {
+    const text = statement.trim();
+    if (text === "") return [];
+    const [, unique, name = "", table = "", rest = ""] = INDEX.exec(text) ?? [];
+    if (name === "") throw new Error(`The online migration '${migration}' has: ${text}`);
+    return { name, table, isUnique: unique !== undefined, rest };
   });
+}
+
+/** The statement that creates an index, and blocks writers meanwhile. */
+export function createIndex({ name, table, isUnique, rest }: NewIndex): string {
+  return `create ${isUnique ? "unique " : ""}index if not exists ${name} on holdfast.${table} ${rest}`;
 }
 
 /** The same as SQL text: each script, followed by its row in `migration`. */
@@ -73,10 +129,15 @@ export async function planMigration(engine: Engine): Promise<MigrationPlan> {
   };
 }
 
-function scriptOf(engine: Engine, { version, name, breaking, script }: Migration): string {
+/** As text, an index blocks writers: PostgreSQL refuses to build it online inside a transaction. */
+const BLOCKS =
+  "-- These indexes block writers while they are built; 'holdfast migrate' builds them online.\n";
+
+function scriptOf(engine: Engine, migration: Migration): string {
+  const { version, name, breaking, online = false, script } = migration;
   const { now } = engine.migrationDialect;
   return `-- Migration ${version}: ${name}
-${script.trim()}
+${online ? BLOCKS : ""}${script.trim()}
 
 insert into holdfast.migration (version, name, breaking, applied_at)
 values (${version}, '${name}', ${breaking ? 1 : 0}, ${now});`;
@@ -113,25 +174,25 @@ async function appliedOrNone(engine: Engine): Promise<Applied[]> {
 // The migrations of an engine: the SQL files of its folder, in the order of their numbers, such as 0011-schedules.sql.
 //
 // The files are frozen. A name that ends in `.breaking` marks a migration that an older version of the library cannot work with.
+// One that ends in `.online` only creates indexes, which a database with jobs builds without blocking writers.
 
-export const MIGRATIONS = join(packageCode, "database/migrations");
-
-const FILE = /^(\d{4})-([a-z0-9-]+?)(\.breaking)?\.sql$/;
+const FILE = /^(\d{4})-([a-z0-9-]+?)(\.breaking|\.online)?\.sql$/;
 
 /** A script is read when it is used: most processes find a database that is up to date. */
 export function migrationsIn(
   folder: string,
   written = (script: string): string => script,
 ): readonly Migration[] {
-  return readdirSync(folder)
+  return filesIn(folder)
     .toSorted()
     .flatMap((file) => {
-      const [, version, name, breaking] = FILE.exec(file) ?? [];
+      const [, version, name, kind] = FILE.exec(file) ?? [];
       if (version === undefined || name === undefined) return [];
       return {
         version: Number(version),
         name: name.replaceAll("-", " "),
-        breaking: breaking !== undefined,
+        breaking: kind === ".breaking",
+        online: kind === ".online",
         get script() {
           return written(readFileSync(join(folder, file), "utf8"));
         },
@@ -139,9 +200,34 @@ export function migrationsIn(
     });
 }
 
-export const sqliteMigrations = migrationsIn(join(MIGRATIONS, "sqlite"));
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    throw new BundledError(error); // The package always contains them.
+  }
+}
 
-export const postgresMigrations = migrationsIn(join(MIGRATIONS, "postgres"));
+/** The folders are read when a database is opened: a program that only imports the library may be a bundle. */
+export function migrationsFolder(engine: EngineKind): string {
+  return codeFile(join("database/migrations", engine));
+}
+
+const read = new Map<EngineKind, readonly Migration[]>();
+
+function migrationsOf(engine: EngineKind): readonly Migration[] {
+  const known = read.get(engine) ?? migrationsIn(migrationsFolder(engine));
+  read.set(engine, known);
+  return known;
+}
+
+export function sqliteMigrations(): readonly Migration[] {
+  return migrationsOf("sqlite");
+}
+
+export function postgresMigrations(): readonly Migration[] {
+  return migrationsOf("postgres");
+}
 
 /** MariaDB has the collation of the files under another name. */
 export function mysqlMigrations({
@@ -149,7 +235,7 @@ export function mysqlMigrations({
 }: {
   readonly collation: string;
 }): readonly Migration[] {
-  return migrationsIn(join(MIGRATIONS, "mysql"), (script) =>
+  return migrationsIn(migrationsFolder("mysql"), (script) =>
     script.replaceAll("utf8mb4_0900_bin", collation),
   );
 }

@@ -62,6 +62,11 @@ export async function openEngine(url: string, options: StoreOptions = {}): Promi
 
 export async function onPool(pool: PgPool, options: StoreOptions): Promise<Engine> {
   if (typeof pool?.connect !== "function") throw unknownUrl(pool);
+  // Both have connect(), but a client has one connection, and is connected only once.
+  if (!("totalCount" in pool) && "connectionParameters" in pool) {
+    const problem = "this is a client of `pg`, with one connection. Pass a Pool of `pg`, or a URL.";
+    throw new InvalidArgumentError({ field: "url", problem });
+  }
   const { addressOfPool, checkSchemaName, SCHEMA } = await import("./postgres/address.ts");
   const { PostgresEngine } = await import("./postgres/engine.ts");
   const { runtime = systemRuntime, schema = SCHEMA } = options;

@@ -46,8 +46,9 @@ export function deadLettersCommand(kit: Kit): Command {
   return command.addHelpText(
     "after",
     `
-For many jobs: 'holdfast retry --code E_BANK' retries them, 'holdfast bulk delete
---status failed --until 7d' deletes them. 'holdfast job <id>' shows all details of one.`,
+For many jobs: 'holdfast retry --code E_BANK' retries them, 'holdfast bulk
+delete --status failed --until 7d' deletes them. 'holdfast job <id>' shows all
+details of one.`,
   );
 }
 

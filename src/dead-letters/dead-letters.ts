@@ -1,11 +1,12 @@
 /** Dead letters: jobs that failed for good. Their causes in groups, their input, and how they are revived or deleted. */
 import type { OperatorOptions } from "../audit/entry.ts";
 import type { BulkActions } from "../bulk/bulk.ts";
-import type { BulkFilter } from "../bulk/filter.ts";
+import { type BulkFilter, fits, type Looked } from "../bulk/filter.ts";
 import type { BulkRecord, BulkRow, BulkStore } from "../bulk/store.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
-import { parseInput, type Task } from "../core/task.ts";
+import { parseInput } from "../core/input.ts";
+import type { Task } from "../core/task.ts";
 import type {
   AttemptView,
   InputRevision,
@@ -16,15 +17,21 @@ import type {
   StepView,
 } from "../jobs/jobs.ts";
 
+/** Which failed jobs to list, and how many. */
 export interface DeadLetterFilter {
+  /** Jobs of this queue. */
   readonly queue?: string;
+  /** Jobs of this task. */
   readonly task?: string;
+  /** Jobs with all of these tags. */
   readonly tags?: readonly string[];
   /** The last id of the previous page. */
   readonly before?: string;
+  /** The most jobs of the page. */
   readonly limit?: number;
 }
 
+/** A failed job with its attempts, steps and earlier inputs. */
 export interface DeadLetter {
   readonly job: JobView;
   readonly attempts: readonly AttemptView[];
@@ -43,6 +50,8 @@ export interface DeadLetterGroup {
   readonly message: string;
   readonly newest: { readonly id: string; readonly at: number };
   readonly oldestAt: number;
+  /** A bulk action for failed jobs with this `task` and `code` finds these jobs and no others. */
+  readonly isExact: boolean;
 }
 
 interface Parts {
@@ -58,11 +67,29 @@ const GROUPED_DEFAULT = 10_000;
 
 const PAGE = 500;
 
+function causeOf({ error }: Looked): string {
+  return error?.code ?? error?.name ?? "";
+}
+
+/** A code is also compared with names, and a task without a version stands for all its versions. */
+function isExact(
+  { task, error }: Pick<DeadLetterGroup, "task" | "error">,
+  kinds: readonly Looked[],
+): boolean {
+  if (error === "") return false;
+  return kinds.every((job) => {
+    const isIn = job.task === task && causeOf(job) === error;
+    return fits(job, { status: "failed", task, code: error }) === isIn;
+  });
+}
+
 const LIST_OPTIONS = new Set(["queue", "task", "tags", "before", "limit"]);
 
+/** Lists and retries failed jobs: `holdfast.deadLetters`. */
 export class DeadLetters {
   readonly #parts: Parts;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: Parts) {
     this.#parts = parts;
   }
@@ -71,6 +98,12 @@ export class DeadLetters {
   async list(filter: DeadLetterFilter = {}): Promise<JobSummary[]> {
     checkKnown(filter, LIST_OPTIONS);
     return this.#parts.jobs.list({ ...filter, status: "failed" });
+  }
+
+  /** @internal The same in bounded time: a page may be short, or empty, and say where the next begins. */
+  async page(filter: DeadLetterFilter = {}): Promise<{ jobs: JobSummary[]; next: string | null }> {
+    checkKnown(filter, LIST_OPTIONS);
+    return this.#parts.jobs.page({ ...filter, status: "failed" });
   }
 
   /** How many dead letters there are of each task and cause, and how many were looked at, from the newest on. */
@@ -82,7 +115,9 @@ export class DeadLetters {
     checkKnown(options, new Set(["limit"]));
     const { limit = GROUPED_DEFAULT } = options;
     checkWhole("limit", limit, { least: 1, most: GROUPED_MAX });
-    const groups = new Map<string, DeadLetterGroup>();
+    const groups = new Map<string, Omit<DeadLetterGroup, "isExact">>();
+    /** One job of each task, code and name: whether a filter finds it does not depend on the rest. */
+    const kinds = new Map<string, Looked>();
     let before: string | null = null;
     let looked = 0;
     let isAll = false;
@@ -90,8 +125,10 @@ export class DeadLetters {
       const size = Math.min(PAGE, limit - looked);
       const at = { position: { walk: "failed", before }, filter: {} } as unknown as BulkRow;
       const { jobs } = await this.#parts.store.bulk.look(at, size);
-      for (const { id, task, at: endedAt, error } of jobs) {
-        const cause = error?.code ?? error?.name ?? "";
+      for (const job of jobs) {
+        const { id, task, at: endedAt, error } = job;
+        const cause = causeOf(job);
+        kinds.set(JSON.stringify([task, error?.code, error?.name]), job);
         const name = JSON.stringify([task, cause]);
         const known = groups.get(name);
         const first = {
@@ -108,7 +145,11 @@ export class DeadLetters {
       isAll = jobs.length < size;
       before = jobs.at(-1)?.id ?? null;
     }
-    return { looked, isAll, groups: [...groups.values()].toSorted((a, b) => b.jobs - a.jobs) };
+    const found = [...groups.values()].map((group) => ({
+      ...group,
+      isExact: isExact(group, [...kinds.values()]),
+    }));
+    return { looked, isAll, groups: found.toSorted((a, b) => b.jobs - a.jobs) };
   }
 
   /** All there is to know about one. Also finds jobs that are not failed any more. */

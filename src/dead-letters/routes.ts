@@ -20,6 +20,9 @@ const groupSchema = z
     message: z.string(),
     newest: z.object({ id: s.id, at: s.instant }),
     oldestAt: s.instant,
+    isExact: z.boolean().meta({
+      description: "A bulk action with this `task` and `code` finds these jobs and no others.",
+    }),
   })
   .meta({ id: "DeadLetterGroup", description: "Dead letters with the same task and cause." });
 
@@ -50,15 +53,15 @@ export function deadLetterRoutes(
       },
       answers: {
         200: {
-          description: "Failed jobs without input and result. `next` is null on the last page.",
+          description:
+            "Failed jobs without input and result. A page may be short, or empty, and still have a `next`. `next` is null on the last page.",
           schema: z.object({ jobs: z.array(jobSummarySchema), next: s.id.nullable() }),
         },
       },
       run: async ({ query: { limit = PAGE, tag, ...query } }) => {
         const tags = tag === undefined ? {} : { tags: [tag] };
-        const jobs = await deadLetters.list({ ...withoutUndefined(query), ...tags, limit });
-        const next = jobs.length === limit ? (jobs.at(-1)?.id ?? null) : null;
-        return { status: 200, json: { jobs, next } };
+        const page = await deadLetters.page({ ...withoutUndefined(query), ...tags, limit });
+        return { status: 200, json: page };
       },
     }),
     route({

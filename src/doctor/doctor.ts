@@ -18,6 +18,7 @@ import { checkKnown, checkList, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { DoctorStore } from "./store.ts";
 
+/** Which checks to run, and how thorough they are. */
 export interface ExamineOptions {
   /** Only these checks. Default: all that are not deep. */
   readonly checks?: readonly string[];
@@ -31,11 +32,13 @@ export interface ExamineOptions {
   readonly since?: Date | number;
 }
 
+/** Which findings to fix, and who does it. */
 export interface FixOptions extends OperatorOptions {
   /** Only these checks. Default: all that have a safe fix. */
   readonly checks?: readonly string[];
 }
 
+/** What an examination found. */
 export interface Diagnosis {
   /** By the clock of this process. */
   readonly at: number;
@@ -48,11 +51,13 @@ export interface Diagnosis {
   readonly healthy: boolean;
 }
 
+/** A check that was run: its outcome, and how long it took. */
 export interface Checked extends CheckRecord {
   readonly outcome: "ok" | "found" | "failed";
   readonly tookMs: number;
 }
 
+/** A check whose findings were fixed, and in which rows. */
 export interface Fixed {
   readonly check: string;
   /** What was fixed. */
@@ -77,6 +82,7 @@ export interface DoctorTarget {
   readonly runtime: Runtime;
 }
 
+/** Checks a database for inconsistencies, and fixes what is safe to fix. */
 export class Doctor {
   readonly #store: DoctorTarget["store"];
   readonly #runtime: Runtime;
@@ -93,6 +99,7 @@ export class Doctor {
     return this.#store.checks.list();
   }
 
+  /** Runs the checks, and returns what they found. Changes nothing. */
   async examine(options: ExamineOptions = {}): Promise<Diagnosis> {
     checkKnown(options, EXAMINE_OPTIONS);
     const { checks, quick = false, deep = false, limit = 10, since } = options;

@@ -3,6 +3,14 @@ import { formatMs } from "../core/duration.ts";
 import { StoreRefusedError } from "../core/errors.ts";
 import { asking, type Check, type Offender } from "../database/check.ts";
 import type { Engine } from "../database/engine.ts";
+import {
+  type ForeignTable,
+  foreignTables,
+  nameOf,
+  OURS,
+  REMEDY,
+  schemaFirst,
+} from "../database/postgres/search-path.ts";
 import { sql } from "../database/sql.ts";
 import { pushDown } from "./schema-checks.ts";
 
@@ -11,12 +19,41 @@ const DEAD_MAX = 100_000;
 
 const OPEN_MS_MAX = 5 * 60_000;
 
-/** Our tables, found by one that always exists: the engine replaces its quoted name for each schema. */
-const IS_OURS = sql`c.relnamespace = (
-             select m.relnamespace from pg_catalog.pg_class m where m.oid = to_regclass('holdfast.migration'))`;
+const IS_OURS = sql`c.relnamespace = ${OURS}`;
 
 export const checks: readonly Check[] = [
   pushDown,
+  {
+    name: "schema-before-public",
+    severity: "warning",
+    problem:
+      "The schema of Holdfast comes first in the search_path, so the application's tables are created in it or hidden by it.",
+    remedy: REMEDY,
+    cost: "quick",
+    find: asking<{ user: string; schema: string }>(
+      () => schemaFirst,
+      ({ user, schema }) => ({
+        subject: `user ${user}`,
+        detail: `looks for tables in schema '${schema}' first`,
+        sinceAt: null,
+      }),
+    ),
+  },
+  {
+    name: "foreign-table",
+    severity: "warning",
+    problem: "The schema of Holdfast contains tables that no migration created.",
+    remedy: REMEDY,
+    cost: "quick",
+    find: asking<ForeignTable>(
+      (engine, { limit }) => foreignTables(engine, limit),
+      (table) => ({
+        subject: `table ${nameOf(table)}`,
+        detail: "is not a table of Holdfast",
+        sinceAt: null,
+      }),
+    ),
+  },
   deadRows({ most: DEAD_MAX }),
   {
     name: "autovacuum-off",

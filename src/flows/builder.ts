@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkList } from "../core/options.ts";
-import type { Task } from "../core/task.ts";
+import type { AnyTask, InputArguments, InputOf, ResultOf, Task } from "../core/task.ts";
 import { type After, dependenciesOf } from "../jobs/after.ts";
 import type { EnqueueCall, EnqueueOptions } from "../jobs/enqueue.ts";
 import type { NewJob } from "../jobs/store.ts";
@@ -12,6 +12,7 @@ import { CircleError } from "./errors.ts";
 /** Jobs in one call: they are written in one transaction. */
 export const FLOW_JOBS_MAX = 20_000;
 
+/** Options of a job of a flow: those of `enqueue()`, a name, and jobs that shall wait for it. */
 export interface FlowJobOptions extends EnqueueOptions {
   /** Unique in the flow. */
   readonly name?: string;
@@ -35,23 +36,23 @@ interface Planned {
   readonly call: EnqueueCall;
 }
 
+/** Collects the jobs of a flow, before they are enqueued together. */
 export class FlowBuilder {
   readonly #newId: () => string;
   readonly #planned: Planned[] = [];
   readonly #names = new Set<string>();
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(newId: () => string) {
     this.#newId = newId;
   }
 
   /** Adds a job. It is enqueued with the others. */
-  job<Input, Result>(
-    task: Task<Input, Result>,
-    input: NoInfer<Input>,
-    options?: FlowJobOptions,
-  ): FlowJob<Result>;
-  job(task: string, input: unknown, options?: FlowJobOptions): FlowJob;
-  job(task: Task | string, input: unknown, options: FlowJobOptions = {}): FlowJob {
+  job<Of extends AnyTask | string>(
+    task: Of,
+    ...rest: InputArguments<InputOf<Of>, FlowJobOptions>
+  ): FlowJob<ResultOf<Of>>;
+  job(task: AnyTask | string, input?: unknown, options: FlowJobOptions = {}): FlowJob<never> {
     const { name = null, before = [], ...rest } = options;
     if (this.#planned.length === FLOW_JOBS_MAX) {
       const problem = `at most ${FLOW_JOBS_MAX} jobs are accepted together. Add the others to the running flow.`;

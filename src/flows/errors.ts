@@ -59,6 +59,7 @@ export class DependencyUnmetError extends HoldfastError {
   }
 }
 
+/** There is no such flow or batch. */
 export class FlowNotFoundError extends HoldfastError {
   readonly id: string;
 

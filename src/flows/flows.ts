@@ -39,8 +39,10 @@ export interface FlowsParts {
   readonly tasks?: ReadonlyMap<string, Task>;
 }
 
+/** How a flow or batch stands. */
 export type FlowStatus = "running" | "done" | "failed" | "cancelled";
 
+/** A flow or batch with the state of its jobs. */
 export interface FlowView extends Omit<FlowRow, "size"> {
   /** `running` until all jobs have ended; then `failed` if one failed, or `cancelled` if one was cancelled. */
   readonly status: FlowStatus;
@@ -54,6 +56,7 @@ export interface FlowView extends Omit<FlowRow, "size"> {
   readonly pruned: number;
 }
 
+/** An enqueued flow, with its jobs. */
 export interface Flow {
   readonly id: string;
   readonly name: string;
@@ -63,7 +66,8 @@ export interface Flow {
   job<Result>(of: FlowJob<Result>): Job<Result>;
 }
 
-type Build = (flow: FlowBuilder) => unknown;
+/** Adds the jobs of a flow. */
+export type BuildFlow = (flow: FlowBuilder) => unknown;
 
 const PAGE_MAX = 1_000;
 const PAGE_DEFAULT = 50;
@@ -79,9 +83,11 @@ const JOBS_OPTIONS = new Set(["after", "limit"]);
 const CHANGE_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 const RETRY_OPTIONS = new Set<string>(["attempts", ...OPERATOR_OPTIONS]);
 
+/** Enqueues jobs that wait for each other, and inspects, cancels and retries them: `holdfast.flows`. */
 export class Flows {
   readonly #parts: FlowsParts;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: FlowsParts) {
     this.#parts = parts;
   }
@@ -89,8 +95,16 @@ export class Flows {
   /**
    * Enqueues jobs that wait for each other, in one transaction. The function adds them: `const a = flow.job(fetch, url)`, then
    * `flow.job(merge, {}, { after: [a] })`. Or give a list of `{ name, task, input, after, options }`, with names in `after`.
+   *
+   * @example
+   * ```ts
+   * await holdfast.flows.enqueue("order 7", (flow) => {
+   *   const charged = flow.job(charge, { order: "7", cents: 1999 });
+   *   flow.job(ping, undefined, { after: [charged] });
+   * });
+   * ```
    */
-  async enqueue(name: string, jobs: Build | readonly FlowJobSpec[]): Promise<Flow> {
+  async enqueue(name: string, jobs: BuildFlow | readonly FlowJobSpec[]): Promise<Flow> {
     const id = this.#parts.newId();
     const flow: NewFlow = { id, kind: "flow", name: checkName("name", name), callback: null };
     const builder = await this.#build(jobs);
@@ -102,14 +116,14 @@ export class Flows {
    * Adds jobs to a flow, in one transaction. They may wait for jobs of the flow (`after`), and jobs of it that still wait may
    * be made to wait for them (`before`). Throws FlowNotFoundError, CircleError or StartedError.
    */
-  async add(id: string, jobs: Build | readonly FlowJobSpec[]): Promise<Flow> {
+  async add(id: string, jobs: BuildFlow | readonly FlowJobSpec[]): Promise<Flow> {
     checkText("id", id);
     const builder = await this.#build(jobs, id);
     const { write } = this.#parts;
     return this.#enqueue({ id, name: id }, builder, (news) => write.add(id, news));
   }
 
-  async #build(jobs: Build | readonly FlowJobSpec[], flow?: string): Promise<FlowBuilder> {
+  async #build(jobs: BuildFlow | readonly FlowJobSpec[], flow?: string): Promise<FlowBuilder> {
     const { newId, tasks = new Map() } = this.#parts;
     const builder = new FlowBuilder(newId);
     if (typeof jobs === "function") await jobs(builder);
@@ -322,6 +336,7 @@ function checkId(field: string, id: string): string {
 
 // Batches: jobs of any tasks with progress, and a callback when all have ended.
 
+/** An enqueued batch: its jobs, and the job that runs when they have ended. */
 export interface Batch {
   readonly id: string;
   readonly name: string;
@@ -330,11 +345,12 @@ export interface Batch {
   readonly callback: Job<unknown> | null;
 }
 
-type Call = readonly [Task | string, unknown, EnqueueOptions?];
+type Call = readonly [Task | string, unknown?, EnqueueOptions?];
 
+/** Options of a batch: its callback. */
 export interface BatchOptions {
   /** A job that runs when all jobs of the batch have ended, however they ended. It can read their results. */
-  readonly callback?: readonly [task: AnyTask | string, input: unknown, options?: EnqueueOptions];
+  readonly callback?: readonly [task: AnyTask | string, input?: unknown, options?: EnqueueOptions];
 }
 
 const BATCH_OPTIONS = new Set(["callback"]);
@@ -346,11 +362,21 @@ const ALL_ENDS = { onFailed: "ignore", onCancelled: "ignore" } as const;
 export class Batches {
   readonly #parts: FlowsParts;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: FlowsParts) {
     this.#parts = parts;
   }
 
-  /** Enqueues jobs of any tasks, such as `[[resize, { image: 1 }], [resize, { image: 2 }]]`, and the callback, in one transaction. */
+  /**
+   * Enqueues jobs of any tasks, such as `[[resize, { image: 1 }], [resize, { image: 2 }]]`, and the callback, in one transaction.
+   *
+   * @example
+   * ```ts
+   * await holdfast.batches.enqueue("nightly", [[charge, { order: "7", cents: 1999 }]], {
+   *   callback: [ping],
+   * });
+   * ```
+   */
   async enqueue<const Tasks extends readonly (AnyTask | string)[]>(
     name: string,
     jobs: { readonly [At in keyof Tasks]: TaskCall<Tasks[At]> },

@@ -9,6 +9,7 @@ export {
   FlowNotFoundError,
   StartedError,
 } from "./errors.ts";
-export type { Batch, Batches, BatchOptions } from "./flows.ts";
+export type { Batch, Batches, BatchOptions, BuildFlow } from "./flows.ts";
 export type { Flow, Flows, FlowStatus, FlowView } from "./flows.ts";
+export type { FlowFilter, FlowJobRecord, FlowKind, FlowRow } from "./store.ts";
 export type { DependencyView } from "./results.ts";

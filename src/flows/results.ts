@@ -1,6 +1,6 @@
 /** What a job reads about the jobs that it waited for. */
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { InvalidArgumentError, ResultNotStoredError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { decode, TooLargeError } from "../core/json.ts";
 import type { Task } from "../core/task.ts";
@@ -20,8 +20,9 @@ export interface DependencyView {
   /** Null, like the status: its record was deleted. */
   readonly task: string | null;
   readonly status: Status | null;
-  /** Undefined: it is not done, or returned nothing. */
+  /** Undefined: it is not done, returned nothing, or its result could not be stored; then `error` says why. */
   readonly result: unknown;
+  /** With the code RESULT_NOT_STORED, the job is done all the same. */
   readonly error: ErrorRecord | null;
   readonly onFailed: DependencyPolicy;
   readonly onCancelled: DependencyPolicy;
@@ -30,7 +31,10 @@ export interface DependencyView {
 // Declared here, because core/ does not know flows. The worker implements it.
 declare module "../core/task.ts" {
   interface Context {
-    /** The results of those jobs of a task that this job waited for and that are done, in the order of its `after`. */
+    /**
+     * The results of those jobs of a task that this job waited for and that are done, in the order of its `after`. Throws
+     * ResultNotStoredError (code RESULT_NOT_STORED) if one of them could not be stored; `dependencies()` does not.
+     */
     results<Input, Result>(task: Task<Input, Result>): Promise<Result[]>;
     /** All jobs that this job waited for, one by one, with status, result and error. */
     dependencies(): AsyncGenerator<DependencyView, void, undefined>;
@@ -78,6 +82,10 @@ export async function resultsOf<Input, Result>(
     const page = await flows.dependencies(job, { after, limit: DEPENDENCIES_PAGE });
     for (const record of page) {
       if (record.task !== task.name || record.status !== "done") continue;
+      if (record.error !== null) {
+        const problem = decodeError(record.error).message;
+        throw new ResultNotStoredError({ id: record.id, task: task.name, problem });
+      }
       bytes += record.result?.length ?? 0;
       if (bytes > RESULTS_BYTES_MAX) {
         const what = `results of '${task.name}' together; read them one by one with ctx.dependencies()`;

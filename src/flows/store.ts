@@ -6,6 +6,7 @@ import { asRow, type Engine, type Hint, readNow, type Transaction } from "../dat
 import { sql, type Sql } from "../database/sql.ts";
 import { asBusy, enqueueIn } from "../jobs/enqueue-policy.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
+import { confirmed } from "../jobs/recovery.ts";
 import { hintPending } from "../jobs/rows.ts";
 import { moveWithHooks } from "../jobs/settle.ts";
 import type { DependencyPolicy, Enqueued, NewJob } from "../jobs/store.ts";
@@ -14,6 +15,7 @@ import { repair, releaseEnded } from "./release.ts";
 import { inGroups } from "./waits.ts";
 
 export const flowKinds = ["flow", "batch"] as const;
+/** A flow, or a batch. */
 export type FlowKind = (typeof flowKinds)[number];
 
 export interface NewFlow {
@@ -24,6 +26,7 @@ export interface NewFlow {
   readonly callback: string | null;
 }
 
+/** A flow or batch, as it is stored. */
 export interface FlowRow {
   readonly id: string;
   readonly kind: FlowKind;
@@ -41,12 +44,17 @@ export interface FlowRecord extends FlowRow {
   readonly counts: FlowCounts;
 }
 
+/** Which flows and batches to list, and how many. */
 export interface FlowFilter {
+  /** Only flows, or only batches. */
   readonly kind?: FlowKind;
+  /** The last id of the page before. */
   readonly before?: string;
+  /** The most rows of the page. */
   readonly limit: number;
 }
 
+/** A job of a flow, and how many jobs it still waits for. */
 export interface FlowJobRecord {
   readonly id: string;
   readonly name: string | null;
@@ -144,7 +152,7 @@ export class SqlFlows {
       return { enqueued: added, hints: [...known, ...pending] };
     });
     for (const hint of hints) this.#db.announce(hint);
-    return enqueued;
+    return confirmed(this.#db, enqueued);
   }
 
   /** Null: there is none. */

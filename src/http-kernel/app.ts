@@ -16,7 +16,7 @@ import { Buckets, type Limits } from "./limits.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
 import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
 import { isStream, type Reply, type Requested } from "./server.ts";
-import type { EventSource, Streams } from "./sse.ts";
+import { type EventSource, type Streams, TOO_MANY_STREAMS } from "./sse.ts";
 
 interface AppParts {
   readonly routes: readonly Route[];
@@ -74,6 +74,9 @@ const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer
 
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
+/** How often the same warning is logged: once a minute. */
+const WARNINGS = { burst: 1, perSecond: 1 / 60, remembered: 10 };
+
 /** Longest path that is logged. */
 const PATH_LOGGED_MAX = 200;
 
@@ -82,6 +85,7 @@ export class App {
   readonly #table: readonly { readonly route: Route; readonly pattern: readonly string[] }[];
   readonly #rates: Buckets;
   readonly #refusals: Buckets;
+  readonly #warnings: Buckets;
   readonly #newId: () => string;
 
   constructor(parts: AppParts) {
@@ -94,6 +98,7 @@ export class App {
       perSecond: limits.ratePerSecond,
       remembered: limits.remembered,
     });
+    this.#warnings = new Buckets(runtime, WARNINGS);
     this.#refusals = new Buckets(runtime, {
       burst: limits.refusedBurst,
       perSecond: limits.refusedPerSecond,
@@ -152,19 +157,11 @@ export class App {
 
   /** Answers 503 after the time limit; the work already begun continues. */
   async #inTime(answer: Promise<Reply>): Promise<Reply> {
-    const { runtime, limits } = this.#parts;
-    const late = Promise.withResolvers<never>();
-    const giveUp = (): void => {
-      late.reject(tookTooLong());
+    return this.#within(this.#parts.limits.answerMs, answer, () => {
       // A stream that opens after the limit has no reader.
       void answer.then(cancelStream).catch(() => {});
-    };
-    const timer = runtime.timer(limits.answerMs, giveUp, "background");
-    try {
-      return await Promise.race([answer, late.promise]);
-    } finally {
-      timer.cancel();
-    }
+      return tookTooLong();
+    });
   }
 
   async #answer(
@@ -262,7 +259,18 @@ export class App {
       "content-encoding": sender.header("content-encoding"),
       "content-type": sender.header("content-type"),
     });
-    return sender.body(this.#parts.limits);
+    return this.#within(this.#parts.limits.bodyMs, sender.body(this.#parts.limits), tooSlow);
+  }
+
+  /** Rejects with the problem when the time is over; what was begun continues. */
+  async #within<T>(ms: number, promise: Promise<T>, problem: () => Problem): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const timer = this.#parts.runtime.timer(ms, () => late.reject(problem()), "background");
+    try {
+      return await Promise.race([promise, late.promise]);
+    } finally {
+      timer.cancel();
+    }
   }
 
   #ids(route: Route, body: unknown): string[] {
@@ -348,7 +356,8 @@ export class App {
 
   #failed(error: unknown, { method, path }: Asked, requestId: string): Reply {
     const problem = problemOf(error);
-    if (problem.isOurs) {
+    if (problem.code === TOO_MANY_STREAMS) this.#warnOfStreams(requestId);
+    else if (problem.isOurs) {
       const facts = {
         event: "http:failed",
         err: problem.cause ?? problem,
@@ -359,6 +368,13 @@ export class App {
       this.#parts.logger.error(facts, `request failed: ${problem.code}`);
     }
     return this.#refuse(problem, requestId);
+  }
+
+  /** A client can cause it as often as it likes, so most of it is not logged. */
+  #warnOfStreams(request: string): void {
+    if (this.#warnings.take(TOO_MANY_STREAMS) > 0) return;
+    const facts = { event: "http:too-many-streams", request };
+    this.#parts.logger.warn(facts, "an event stream was refused: too many are open");
   }
 
   #refuse(problem: Problem, requestId: string): Reply {
@@ -467,6 +483,12 @@ function tookTooLong(): Problem {
   const detail =
     "The request timed out, but may still complete. Check before you retry, or send an Idempotency-Key.";
   return new Problem({ status: 503, code: "TOOK_TOO_LONG", detail, headers: retryAfter("5") });
+}
+
+function tooSlow(): Problem {
+  const detail = "The client sent the body too slowly.";
+  const headers = { Connection: "close" };
+  return new Problem({ status: 408, code: "TOO_SLOW", detail, headers });
 }
 
 function badKey(): Problem {

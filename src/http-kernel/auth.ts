@@ -355,6 +355,7 @@ export function tooMany(detail: string, seconds: number): Problem {
 }
 
 export const roles = ["viewer", "operator"] as const;
+/** What a person or token may do. */
 export type Role = (typeof roles)[number];
 
 export interface TokenRecord {

@@ -202,7 +202,8 @@ export class RequestSender implements Sender {
 
   /** A proxy may have changed the Host header. A page cannot set any of these for a request to another origin. */
   checkOrigin(mustSay = false): void {
-    const hosts = [this.header("host"), this.header("x-forwarded-host"), hostOf(this.request.url)];
+    const host = this.header("host") ?? hostOf(this.request.url);
+    const hosts = [host, this.header("x-forwarded-host")];
     const headers = {
       "sec-fetch-site": this.header("sec-fetch-site"),
       origin: this.header("origin"),

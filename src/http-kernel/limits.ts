@@ -15,6 +15,8 @@ export const DEFAULT_LIMITS = {
   /** How long a client may take to send the headers, and the whole request. */
   headersMs: 10 * SECOND_MS,
   requestMs: 30 * SECOND_MS,
+  /** How long an authenticated client may take to send a body: less than the two limits around it, which would blame us. */
+  bodyMs: 25 * SECOND_MS,
   /** How long the server may take to respond. */
   answerMs: 30 * SECOND_MS,
   /** How long the database may take for one read of a GET request. */

@@ -82,7 +82,9 @@ function operationOf(route: Route, schemas: Schemas): Json {
       : {
           requestBody: {
             required: true,
-            content: { "application/json": { schema: schemas.of(body, "input") } },
+            content: {
+              [JSON_CONTENT]: { schema: schemas.of(body, "input", `${pascal(name)}Request`) },
+            },
           },
         }),
     responses: { ...answersOf(route, schemas), ...problemsOf(route, schemas, method === "POST") },
@@ -106,6 +108,7 @@ function parametersOf(route: Route, schemas: Schemas): Json[] {
   ];
 }
 
+const JSON_CONTENT = "application/json";
 const EVENTS = "text/event-stream";
 const LAST_EVENT = {
   name: "Last-Event-ID",
@@ -128,18 +131,29 @@ function fieldsOf(object: z.ZodObject, place: "path" | "query", schemas: Schemas
   });
 }
 
-function answersOf({ answers, stream }: Route, schemas: Schemas): Json {
+function answersOf(route: Route, schemas: Schemas): Json {
+  const { answers, stream } = route;
   const described = Object.entries(answers).map(([status, answer]) => {
     const second = status === "200" && stream !== undefined ? contentOf(stream, schemas) : {};
-    const content = { ...contentOf(answer, schemas), ...second };
+    const content = { ...contentOf(answer, schemas, responseName(route)), ...second };
     const has = Object.keys(content).length > 0;
     return [status, { description: answer.description, ...(has ? { content } : {}) }];
   });
   return Object.fromEntries(described) as Json;
 }
 
-function contentOf({ schema, type = "application/json" }: Described, schemas: Schemas): Json {
-  return schema === undefined ? {} : { [type]: { schema: schemas.of(schema, "output") } };
+function contentOf({ schema, type = JSON_CONTENT }: Described, schemas: Schemas, called?: string) {
+  if (schema === undefined) return {};
+  const named = type === JSON_CONTENT ? called : undefined;
+  return { [type]: { schema: schemas.of(schema, "output", named) } };
+}
+
+/** One operation has one form of JSON response; a test compares every response with the document. */
+const responseName = ({ name }: Route): string => `${pascal(name)}Response`;
+
+/** `listJobs` → `ListJobs`, as schemas are written. */
+function pascal(name: string): string {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
 }
 
 function problemsOf(route: Route, schemas: Schemas, writes: boolean): Json {
@@ -159,20 +173,29 @@ function problemsOf(route: Route, schemas: Schemas, writes: boolean): Json {
       // A failing probe also sends 503, with its own body.
       const { [status]: answer = { description: PROBLEMS[status] ?? "Error." } } = answers;
       const { description } = answer;
-      return [status, { description, content: { ...contentOf(answer, schemas), ...content } }];
+      return [
+        status,
+        {
+          description,
+          content: { ...contentOf(answer, schemas, responseName(route)), ...content },
+        },
+      ];
     });
   return Object.fromEntries(described) as Json;
 }
 
-/** Named schemas are defined once and referenced everywhere else. */
+/**
+ * Named schemas are defined once and referenced everywhere else. Bodies and responses without a name of their own are
+ * named after their operation: generators of clients would invent one.
+ */
 class Schemas {
   readonly #named = new Map<string, Json>();
 
-  of(schema: z.ZodType, io: "input" | "output"): Json {
+  of(schema: z.ZodType, io: "input" | "output", called?: string): Json {
     const json = z.toJSONSchema(schema, { io }) as Json & { $defs?: Record<string, Json> };
     const { $schema: _schema, $defs = {}, ...rest } = json;
     for (const [name, definition] of Object.entries($defs)) this.#name(name, definition);
-    const name = schema.meta()?.id;
+    const name = schema.meta()?.id ?? called;
     if (name === undefined || "$ref" in rest) return referring(rest) as Json;
     this.#name(name, rest);
     return { $ref: `#/components/schemas/${name}` };

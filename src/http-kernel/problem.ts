@@ -44,18 +44,29 @@ export class Problem extends Error {
   toBody() {
     const { status, code, message: detail, field } = this;
     const slug = code.toLowerCase().replaceAll("_", "-");
-    const title = TITLES[status] ?? "Request refused";
     const type = `urn:holdfast:problem:${slug}`;
-    return { type, title, status, detail, code, ...(field === undefined ? {} : { field }) };
+    return {
+      type,
+      title: titleOf(status),
+      status,
+      detail,
+      code,
+      ...(field === undefined ? {} : { field }),
+    };
   }
 }
 
 /** Node has the older names of two. */
-const TITLES: Readonly<Record<number, string | undefined>> = {
-  ...process.getBuiltinModule("node:http").STATUS_CODES,
+const NEWER_TITLES: Readonly<Record<number, string | undefined>> = {
   413: "Content Too Large",
   422: "Unprocessable Content",
 };
+
+/** Loads `http` when a problem is sent: a worker without a server does not need it. */
+function titleOf(status: number): string {
+  const { STATUS_CODES } = process.getBuiltinModule("node:http");
+  return NEWER_TITLES[status] ?? STATUS_CODES[status] ?? "Request refused";
+}
 
 const STATUSES: Readonly<Record<string, number>> = {
   INVALID_ARGUMENT: 422,

@@ -10,7 +10,7 @@ import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX } from "../core/name.ts
 import type { AccessRule, Credentials, Principal } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
-import { refused } from "./body.ts";
+import { refused, TEXT } from "./body.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
@@ -215,8 +215,6 @@ function twice(name: string): Problem {
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** No control characters: some databases reject them. */
-const TEXT = /^\P{Cc}*$/u;
 const DURATION_LENGTH_MAX = 64;
 const WORKER_LENGTH_MAX = 255;
 const REASON_LENGTH_MAX = 1_000;

@@ -299,7 +299,7 @@ async function sendStream(
 }
 
 /** The client may still send a body that was refused. It is dropped for a moment: a reset could overtake the response. */
-function dropRest(incoming: IncomingMessage, runtime: Runtime): void {
+export function dropRest(incoming: IncomingMessage, runtime: Runtime): void {
   if (incoming.readableEnded || incoming.destroyed) return;
   const timer = runtime.timer(LINGER_MS, () => incoming.socket.destroySoon(), "background");
   for (const over of ["end", "close"]) incoming.once(over, () => timer.cancel());
@@ -341,16 +341,25 @@ function refuseRaw(
   socket.end(textOf(REFUSALS[code] ?? { status: 400, detail: "The request is malformed." }));
 }
 
-/** Carries the same headers as every other response. */
-function textOf({ status, detail }: { status: number; detail: string }): string {
-  const problem = new Problem({ status, code: "UNREADABLE", detail }).toBody();
-  const body = JSON.stringify({ ...problem, requestId: "none" });
-  const headers = {
-    ...SECURITY_HEADERS,
-    "Content-Type": "application/problem+json; charset=utf-8",
+function textOf(facts: { status: number; detail: string }): string {
+  const problem = new Problem({ ...facts, code: "UNREADABLE" });
+  const { status, headers, body } = refusalOf(problem);
+  const all = {
+    ...headers,
     "Content-Length": String(Buffer.byteLength(body)),
     Connection: "close",
   };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return `HTTP/1.1 ${status} ${problem.title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return `HTTP/1.1 ${status} ${problem.toBody().title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
+}
+
+/** The answer to what is no request yet. It carries the same headers as every other response. */
+export function refusalOf(problem: Problem): Reply & { readonly body: string } {
+  const headers = {
+    ...SECURITY_HEADERS,
+    "Content-Type": "application/problem+json; charset=utf-8",
+    ...problem.headers,
+  };
+  const body = JSON.stringify({ ...problem.toBody(), requestId: "none" });
+  return { status: problem.status, headers, body };
 }

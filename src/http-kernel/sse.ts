@@ -183,7 +183,9 @@ export class Streams {
   }
 }
 
+export const TOO_MANY_STREAMS = "TOO_MANY_STREAMS";
+
 function full(): Problem {
   const detail = "Too many open event streams. Close one or retry later.";
-  return new Problem({ status: 503, code: "TOO_MANY_STREAMS", detail, headers: retryAfter("10") });
+  return new Problem({ status: 503, code: TOO_MANY_STREAMS, detail, headers: retryAfter("10") });
 }

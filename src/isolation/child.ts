@@ -8,10 +8,11 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isMainThread, parentPort, Worker as Thread } from "node:worker_threads";
 import { describeError } from "../core/error-record.ts";
+import { parseInput } from "../core/input.ts";
 import { IsolationError } from "../core/errors.ts";
-import { decode, encodeReturned, RESULT } from "../core/json.ts";
+import { decode, encodeResult } from "../core/json.ts";
 import { RetryIn, Snooze } from "../core/retry.ts";
-import { parseInput, type Task } from "../core/task.ts";
+import type { Task } from "../core/task.ts";
 import { type FromChild, markIsolated, sendError, type ToChild } from "./messages.ts";
 import { IsolatedContext } from "./context.ts";
 
@@ -45,23 +46,24 @@ async function run({ run: number, module, job }: ToChild & { kind: "run" }): Pro
     send({ kind: "started", run: number });
     const result = await call(task, job.payload, ctx);
     ctx.flush();
-    send({ kind: "done", run: number, result });
+    send({ kind: "done", run: number, ...result });
   } catch (error) {
     ctx.flush();
     send({ kind: "failed", run: number, error: sendError(ctx.snoozed ?? error) });
   }
 }
 
-async function call(task: Task, payload: string, ctx: IsolatedContext): Promise<string | null> {
+async function call(
+  task: Task,
+  payload: string,
+  ctx: IsolatedContext,
+): Promise<ReturnType<typeof encodeResult>> {
   const input = await parseInput(task, decode(payload));
   ctx.signal.throwIfAborted();
   const result: unknown = await task.run(input as never, ctx);
   if (ctx.snoozed !== null) throw ctx.snoozed;
   if (result instanceof RetryIn || result instanceof Snooze) throw result;
-  return encodeReturned(result, RESULT, () => ({
-    what: `result of task '${task.name}'`,
-    consequence: "The work was done, so it is not repeated.",
-  }));
+  return encodeResult(result, { task: task.name });
 }
 
 async function findTask(module: string, name: string): Promise<Task> {

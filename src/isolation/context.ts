@@ -4,15 +4,16 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
+import { parseInput } from "../core/input.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
 import {
+  type AnyTask,
   type CallOptions,
   type Context,
   type Effect,
   encodeStep,
-  type EventType,
   type Found,
-  parseInput,
   type StepKind,
   type Task,
   type UserTransaction,
@@ -149,11 +150,7 @@ export class IsolatedContext implements Context {
     return this.#callWith("event", [event?.name ?? null, key, options], []);
   }
 
-  call<Input, Result>(
-    task: Task<Input, Result>,
-    input: Input,
-    options: CallOptions = {},
-  ): Promise<Result> {
+  call(task: AnyTask, input?: unknown, options: CallOptions = {}): Promise<never> {
     if (typeof task?.run !== "function") {
       const problem = "call needs a task made with defineTask().";
       throw new InvalidArgumentError({ field: "task", problem });
@@ -163,7 +160,11 @@ export class IsolatedContext implements Context {
       return null;
     };
     const { name, queue, retry } = task;
-    const args = [{ name, queue, maxAttempts: retry.maxAttempts }, encode(input, PAYLOAD), options];
+    const args = [
+      { name, queue, maxAttempts: retry.maxAttempts },
+      encode(input ?? null, PAYLOAD),
+      options,
+    ];
     return this.#callWith("call", args, [this.#add(check)], () => null);
   }
 

@@ -14,6 +14,7 @@ import {
   JobCancelledError,
   JobTimeoutError,
   LeaseLostError,
+  ResultNotStoredError,
   ShuttingDownError,
   WorkerEvictedError,
 } from "../core/errors.ts";
@@ -112,7 +113,13 @@ export type FromChild =
       readonly args: readonly unknown[];
     }
   | { readonly kind: "turned"; readonly run: number; readonly turn: number }
-  | { readonly kind: "done"; readonly run: number; readonly result: string | null }
+  | {
+      readonly kind: "done";
+      readonly run: number;
+      readonly result: string | null;
+      /** Why the result cannot be stored. */
+      readonly problem: string | null;
+    }
   | {
       readonly kind: "failed";
       readonly run: number;
@@ -142,6 +149,7 @@ const CLASSES: ReadonlyMap<string, Class> = new Map<string, Class>([
   ["LEASE_LOST", LeaseLostError],
   ["NOT_DONE", NotDoneError],
   ["NOT_SERIALIZABLE", NotSerializableError],
+  ["RESULT_NOT_STORED", ResultNotStoredError],
   ["RETRY_IN", RetryIn],
   ["SHUTTING_DOWN", ShuttingDownError],
   ["SNOOZED", Snooze],

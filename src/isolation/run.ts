@@ -49,6 +49,8 @@ interface Invoked {
 export class IsolatedRun {
   /** What the task returns or throws. */
   readonly result: Promise<unknown>;
+  /** Why its result cannot be stored. */
+  resultProblem: string | null = null;
   readonly #children: Children;
   readonly #child: Child;
   readonly #run: number;
@@ -164,6 +166,7 @@ export class IsolatedRun {
         return;
       case "done":
         this.#hasEnded = true;
+        this.resultProblem = message.problem;
         return this.#end.resolve(valueOf(message.result));
       case "failed":
         if (message.isUncaught === true) this.#isDirty = true;

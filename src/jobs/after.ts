@@ -9,6 +9,7 @@ import {
   type Member,
 } from "./store.ts";
 
+/** The jobs that a job waits for, and what happens if one of them fails. */
 export interface AfterOptions {
   /** Jobs, or their ids, that must end first. A `delay` counts from the end of the last one. */
   readonly after?: readonly After[];
@@ -18,16 +19,12 @@ export interface AfterOptions {
   readonly onCancelled?: DependencyPolicy;
 }
 
-interface HasId {
-  readonly id: string;
-}
-
 /** A job to wait for. With a policy, it counts for this one instead of the policy of the options. */
 export type After =
   | string
-  | HasId
+  | { readonly id: string }
   | {
-      readonly job: string | HasId;
+      readonly job: string | { readonly id: string };
       readonly onFailed?: DependencyPolicy;
       readonly onCancelled?: DependencyPolicy;
     };

@@ -1,7 +1,7 @@
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { noteAction, noteActions } from "../audit/store.ts";
 import { formatMs } from "../core/duration.ts";
-import { IllegalMoveError, JobNotFoundError } from "../core/errors.ts";
+import { IllegalMoveError, JobNotFoundError, StoreBusyError } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import { mayMove, moves, type Status } from "../core/job.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
@@ -33,26 +33,20 @@ export interface Cancelled extends Touched {
   readonly from: Status | null;
 }
 
-export async function cancel(
+export function cancel(
   context: MoveContext,
   id: string,
   operator: OperatorEntry | null = null,
 ): Promise<Cancelled> {
   const { engine } = context;
-  for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
-    const found = await engine.transaction(async (tx) => {
-      const stood = await cancelWhereItStands(context, tx, id);
-      const { status: newStatus, from: oldStatus } = stood;
-      if (operator === null || oldStatus === null) return stood;
-      const action = { action: "job.cancel", subject: subjects.job(id), oldStatus, newStatus };
-      await noteAction(engine, tx, operator, action);
-      return stood;
-    });
-    if (found.status !== null) return found;
-    const [known] = await engine.all(sql`select id from holdfast.job where id = ${id}`);
-    if (known === undefined) break;
-  }
-  return { status: null, from: null, queues: [] };
+  return engine.transaction(async (tx) => {
+    const stood = await cancelWhereItStands(context, tx, id);
+    const { status: newStatus, from: oldStatus } = stood;
+    if (operator === null || oldStatus === null) return stood;
+    const action = { action: "job.cancel", subject: subjects.job(id), oldStatus, newStatus };
+    await noteAction(engine, tx, operator, action);
+    return stood;
+  });
 }
 
 /** Jobs that are changed in one transaction. */
@@ -105,8 +99,27 @@ export async function cancelledAll(context: MoveContext, chunk: Chunk): Promise<
   return { ids, queues: (await cancelAll(context, chunk)).queues };
 }
 
-/** Tries the tables in the order in which a job passes through them, so it cannot slip past. */
+/**
+ * Cancels a job in the table where it is. A job that a worker hands back can slip from one table past the next, because each
+ * statement sees what has been committed by then: a job that is in no table is looked for again.
+ */
 export async function cancelWhereItStands(
+  context: MoveContext,
+  tx: Transaction,
+  id: string,
+): Promise<Cancelled> {
+  for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
+    const stood = await cancelInSomeTable(context, tx, id);
+    if (stood.status !== null) return stood;
+    const [known] = await tx.all(sql`select id from holdfast.job where id = ${id}`);
+    if (known === undefined) return stood;
+  }
+  // Not "there is no such job": the caller may try again.
+  throw new StoreBusyError({ store: context.engine.name, waitedMs: 0 });
+}
+
+/** Tries the tables in the order in which a job passes through them, so it rarely slips past. */
+async function cancelInSomeTable(
   context: MoveContext,
   tx: Transaction,
   id: string,

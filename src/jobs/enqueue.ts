@@ -1,13 +1,14 @@
 /** Enqueues jobs and emits events: for the client, for a transaction of the user's and for HTTP requests. */
 import { type Duration, toMs } from "../core/duration.ts";
+import { parseInput } from "../core/input.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
+import type { Emitted, EventType, NewEvent } from "../core/event.ts";
 import {
   type AnyTask,
   DEFAULT_QUEUE,
-  type Emitted,
-  type EventType,
-  type NewEvent,
-  parseInput,
+  type InputArguments,
+  type InputOf,
+  type ResultOf,
   type Task,
 } from "../core/task.ts";
 import { calledId } from "../core/id.ts";
@@ -26,6 +27,7 @@ import {
   type GivenTrace,
   inSpan,
   isTracing,
+  messagingFacts,
   type OpenSpan,
   type SpanFacts,
   type TraceContext,
@@ -48,25 +50,36 @@ export abstract class Sender {
   /** @internal */
   protected abstract writeEvent(event: NewEvent): Promise<Emitted>;
 
-  /** Accepts one job. Once this resolves, or inside of `within` once you commit, the job is stored durably. */
-  async enqueue<Input, Result>(
-    task: Task<Input, Result>,
-    input: NoInfer<Input>,
-    options?: EnqueueOptions,
-  ): Promise<Job<Result>>;
   /**
-   * By name (`order.ship`, `order.ship@2`), for callers without the task's code. Only the worker checks the input. The queue is
-   * `default` and `maxAttempts` 3 unless given.
+   * Accepts one job. Once this resolves, or inside of `within` once you commit, the job is stored durably.
+   *
+   * For callers without the task's code, `task` is its name (`order.ship`, `order.ship@2`). Then only the worker checks the
+   * input, and unless given the queue is `default` and `maxAttempts` 3.
+   *
+   * @example
+   * ```ts
+   * const job = await holdfast.enqueue(charge, { order: "7", cents: 1999 }, { key: "order-7" });
+   * console.log(await job.result({ timeout: "30s" }));
+   * ```
    */
-  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
-  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
+  async enqueue<Of extends AnyTask | string>(
+    task: Of,
+    ...rest: InputArguments<InputOf<Of>, EnqueueOptions>
+  ): Promise<Job<ResultOf<Of>>>;
+  async enqueue(task: AnyTask | string, input?: unknown, options: EnqueueOptions = {}) {
     const [job] = await this.#enqueueAll([{ task, inputs: [input], options }]);
-    return job as Job<unknown>;
+    return job as Job<never>;
   }
 
   /**
    * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not at all;
    * more are written in batches, in order, and an error says how many were accepted. Inside of `within`, all or none are.
+   *
+   * @example
+   * ```ts
+   * const orders = [{ order: "7", cents: 1999 }, { order: "8", cents: 500 }];
+   * await holdfast.enqueueMany(charge, orders, ({ order }) => ({ key: order }));
+   * ```
    */
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
@@ -81,7 +94,7 @@ export abstract class Sender {
     readonly [At in keyof Tasks]: TaskCall<Tasks[At]>;
   }): Promise<{ -readonly [At in keyof Tasks]: Job<ResultOf<Tasks[At]>> }>;
   async enqueueMany(
-    tasks: Task | readonly (readonly [Task, unknown, EnqueueOptions?])[],
+    tasks: Task | readonly (readonly [Task, unknown?, EnqueueOptions?])[],
     inputs: Iterable<unknown> = [],
     options: EnqueueOptions | OptionsOf = {},
   ): Promise<unknown> {
@@ -94,6 +107,11 @@ export abstract class Sender {
   /**
    * Records that something happened, under a key, once and for all: jobs that wait for it continue, and jobs that wait for
    * it later continue at once. The first payload of a key stands.
+   *
+   * @example
+   * ```ts
+   * await holdfast.emit(paid, "order-7", { cents: 1999 });
+   * ```
    */
   async emit<Payload>(
     event: EventType<Payload>,
@@ -123,16 +141,14 @@ export abstract class Sender {
   }
 }
 
-/** A task with its input, and options if they differ from the defaults. */
-export type TaskCall<Of> = readonly [task: Of, input: InputOf<Of>, options?: EnqueueOptions];
-export type InputOf<Of> = Of extends { types?: { input: infer Input } } ? Input : unknown;
-export type ResultOf<Of> = Of extends { types?: { result: infer Result } } ? Result : unknown;
+/** A task with its input, if it needs one, and options if they differ from the defaults. */
+export type TaskCall<Of> = readonly [task: Of, ...InputArguments<InputOf<Of>, EnqueueOptions>];
 
 /** Jobs in one call of several tasks: they are written in one transaction. */
 const CALLS_MAX = 5_000;
 
 export function callsOf(
-  list: readonly (readonly [Task | string, unknown, EnqueueOptions?])[],
+  list: readonly (readonly [AnyTask | string, unknown?, EnqueueOptions?])[],
   most = CALLS_MAX,
 ): EnqueueCall[] {
   if (list.length > most) {
@@ -162,7 +178,7 @@ export function defaultsOf(task: Task): Defaults {
   return { name: task.name, queue: task.queue, maxAttempts: task.retry.maxAttempts };
 }
 
-function unknownTask(name: string): Defaults {
+export function unknownTask(name: string): Defaults {
   return {
     name: checkTaskName("task", name),
     queue: DEFAULT_QUEUE,
@@ -173,7 +189,7 @@ function unknownTask(name: string): Defaults {
 const PAYLOAD = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 export function newJob(id: string, task: string, input: unknown, terms: Terms): NewJob {
-  return { ...terms, id, task, payload: encode(input, PAYLOAD) };
+  return { ...terms, id, task, payload: encode(input ?? null, PAYLOAD) };
 }
 
 /** The schema only checks the input: the input is stored as it was given. */
@@ -286,7 +302,9 @@ export const PRIORITY_MAX = 32_767;
 /** The last instant that a Date can hold. */
 const INSTANT_MAX = 8.64e15;
 
+/** When and where a job runs, its key, its lane, and the jobs that it waits for. */
 export interface EnqueueOptions extends AfterOptions {
+  /** Default: the queue of the task. */
   readonly queue?: string;
   /** A higher number goes first. Default 0. */
   readonly priority?: number;
@@ -334,26 +352,12 @@ export interface EnqueueOptions extends AfterOptions {
 
 export type Terms = Omit<NewJob, "id" | "task" | "payload">;
 
-const KNOWN = new Set([
-  "queue",
-  "priority",
-  "delay",
-  "runAt",
-  "startBy",
-  "startWithin",
-  "lane",
-  "maxAttempts",
-  "key",
-  "keyFor",
-  "onConflict",
-  "debounce",
-  "throttle",
-  "tags",
-  "trace",
-  "after",
-  "onFailed",
-  "onCancelled",
-]);
+const KNOWN = new Set(
+  (
+    "queue priority delay runAt startBy startWithin lane maxAttempts key keyFor onConflict debounce throttle tags trace " +
+    "after onFailed onCancelled"
+  ).split(" "),
+);
 
 export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
 
@@ -478,10 +482,9 @@ function factsOf(news: readonly NewJob[]): SpanFacts {
   const [first] = news;
   if (first === undefined) return {};
   return {
-    "messaging.system": "holdfast",
-    "messaging.destination.name": first.queue,
+    ...messagingFacts("enqueue", "send", first.queue),
     ...(news.length === 1
-      ? { "holdfast.job.id": first.id }
+      ? { "holdfast.job.id": first.id, "messaging.message.id": first.id }
       : { "messaging.batch.message_count": news.length }),
     ...(news.every(({ task }) => task === first.task) ? { "holdfast.task": first.task } : {}),
   };

@@ -3,6 +3,7 @@
  *
  * Hooks run in the order of registration, which is the order of locks: the event of a job's end, items, waiting jobs.
  */
+import { StoreBusyError } from "../core/errors.ts";
 import type { Wait } from "../core/job.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import type { Sql } from "../database/sql.ts";
@@ -57,6 +58,22 @@ export interface RuledTurn {
   readonly turn: GovernedTurn;
   /** The claim from the other queues. */
   readonly plain: Claiming;
+}
+
+/** One cycle. If other claims keep the gates of the queues with rules, the outcomes and the other queues do not wait for them. */
+export async function underRules(
+  rules: ClaimRules,
+  claiming: Claiming | null,
+  cycle: (claim: Claiming | null, turn?: GovernedTurn) => Promise<CycleResult>,
+): Promise<CycleResult> {
+  const ruled = claiming === null ? null : rules.turnFor(claiming);
+  try {
+    return rules.after(await cycle(ruled?.plain ?? claiming, ruled?.turn), ruled);
+  } catch (error) {
+    if (ruled === null || !(error instanceof StoreBusyError)) throw error;
+    const others = await cycle(ruled.plain.queues.length === 0 ? null : ruled.plain);
+    return rules.after({ ...others, lookInMs: 0 }, null);
+  }
 }
 
 export interface MoveContext {

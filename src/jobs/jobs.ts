@@ -88,18 +88,21 @@ export interface JobSummary extends Omit<JobRow, "lastError"> {
   readonly lastError: ErrorRecord | null;
 }
 
+/** A job with its input, its result and its last error. */
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
   readonly input: unknown;
   readonly result: unknown;
   readonly lastError: ErrorRecord | null;
 }
 
+/** One attempt at a job, and how it ended. */
 export interface AttemptView extends Omit<AttemptRecord, "error"> {
   /** As in the view `attempts`: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string;
   readonly error: ErrorRecord | null;
 }
 
+/** An input that a job had before an operator changed it. */
 export interface InputRevision {
   /** From 1: the input that the job was enqueued with. */
   readonly revision: number;
@@ -108,10 +111,12 @@ export interface InputRevision {
   readonly changedAt: number;
 }
 
+/** A durable step of a job, with its result. */
 export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
   readonly result: unknown;
 }
 
+/** How many more attempts a job gets, and whether called jobs are retried. */
 export interface RetryJobOptions {
   /** Additional attempts. */
   readonly attempts?: number;
@@ -121,6 +126,7 @@ export interface RetryJobOptions {
   readonly input?: unknown;
 }
 
+/** From which step a job runs again, and what may happen again. */
 export interface RerunOptions {
   /** The step to start from: its name, or its name and which one of that name. Null: from the beginning. */
   readonly from: string | StepName | null;
@@ -148,6 +154,7 @@ const RERUN_OPTIONS = new Set(["from", "confirm", "input", "attempts", ...OPERAT
 
 const LIST_OPTIONS = new Set("status queue task key tags prefix before limit".split(" "));
 
+/** Reads and changes jobs: `holdfast.jobs`. */
 export class Jobs {
   readonly #store: Stores;
   readonly #results: Results;
@@ -155,6 +162,7 @@ export class Jobs {
   readonly #newId: () => string;
   readonly #explainer: Explainer;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(store: Stores, parts: JobsParts) {
     this.#store = store;
     this.#results = parts.results;
@@ -168,6 +176,7 @@ export class Jobs {
     return this.#results.of(id, options);
   }
 
+  /** One job with its input and result; null: there is none. */
   async get(id: string): Promise<JobView | null> {
     const record = await this.#store.jobs.find(checkText("id", id));
     if (record === null) return null;
@@ -257,23 +266,16 @@ export class Jobs {
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
   async list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
-    checkKnown(options, LIST_OPTIONS);
-    const { status, queue, task, key, prefix, limit = PAGE_DEFAULT } = options;
-    if (status !== undefined && !statuses.includes(status)) {
-      throw new InvalidArgumentError({
-        field: "status",
-        problem: `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`,
-      });
-    }
-    if (queue !== undefined) checkName("queue", queue);
-    if (task !== undefined) checkTaskName("task", task);
-    if (key !== undefined) checkKey("key", key);
-    const tags = options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) };
-    if (prefix !== undefined) checkText("prefix", prefix);
-    if (options.before !== undefined) checkText("before", options.before);
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    const rows = await this.#store.jobs.list({ ...options, ...tags, limit });
+    const rows = await this.#store.jobs.list(checkListed(options));
     return rows.map(summaryOf);
+  }
+
+  /** @internal The same in bounded time: a page may be short, or empty, and say where the next begins. */
+  async page(
+    options: Partial<ListFilter> = {},
+  ): Promise<{ jobs: JobSummary[]; next: string | null }> {
+    const { jobs, next } = await this.#store.jobs.page(checkListed(options));
+    return { jobs: jobs.map(summaryOf), next };
   }
 
   /** The shortest prefix of each id that no other job's id begins with now. */
@@ -395,12 +397,15 @@ function readable(text: string): unknown {
 
 /** A job, as `enqueue` returns it. */
 export class Job<Result> {
+  /** The id of the job. */
   readonly id: string;
+  /** The name of its task. */
   readonly task: string;
   /** False: another job held the key already, and this is that job. */
   readonly added: boolean;
   readonly #jobs: Jobs;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: { id: string; task: string; added: boolean; jobs: Jobs }) {
     this.id = parts.id;
     this.task = parts.task;
@@ -411,11 +416,17 @@ export class Job<Result> {
   /**
    * Waits until the job is done and returns its result. Throws JobFailedError, JobCancelledError, or ResultTimeoutError
    * when the timeout expires; the job itself continues then.
+   *
+   * @example
+   * ```ts
+   * const receipt = await job.result({ timeout: "30s" });
+   * ```
    */
   result(options: { readonly timeout?: Duration } = {}): Promise<Result> {
     return this.#jobs.result(this.id, options) as Promise<Result>;
   }
 
+  /** Returns status, input, result and last error. */
   async get(): Promise<JobView> {
     const job = await this.#jobs.get(this.id);
     if (job === null) throw new JobNotFoundError({ id: this.id });
@@ -448,4 +459,23 @@ export async function attemptsOf(jobs: JobsStore, id: string): Promise<AttemptVi
     traceId: traceId({ ...record, id }),
     error: record.error === null ? null : decodeError(record.error),
   }));
+}
+
+function checkListed(options: Partial<ListFilter>): ListFilter {
+  checkKnown(options, LIST_OPTIONS);
+  const { status, queue, task, key, prefix, limit = PAGE_DEFAULT } = options;
+  if (status !== undefined && !statuses.includes(status)) {
+    throw new InvalidArgumentError({
+      field: "status",
+      problem: `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`,
+    });
+  }
+  if (queue !== undefined) checkName("queue", queue);
+  if (task !== undefined) checkTaskName("task", task);
+  if (key !== undefined) checkKey("key", key);
+  const tags = options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) };
+  if (prefix !== undefined) checkText("prefix", prefix);
+  if (options.before !== undefined) checkText("before", options.before);
+  checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+  return { ...options, ...tags, limit };
 }

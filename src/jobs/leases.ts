@@ -62,15 +62,21 @@ const FILTER_OPTIONS = new Set(["worker", "after", "limit"]);
 
 const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
 
+/** Which jobs to claim, how many, and for how long. */
 export interface AcquireOptions {
   /** Must be unique for every start of a process, or the fence cannot tell two of them apart. */
   readonly worker: string;
+  /** The queues to claim from. Default: `default`. */
   readonly queues?: readonly string[];
+  /** Only jobs of these tasks. Default: all. */
   readonly tasks?: readonly string[];
+  /** The most jobs to claim. Default 1. */
   readonly limit?: number;
+  /** How long the lease lasts unless it is renewed. Default 30 s. */
   readonly lease?: Duration;
 }
 
+/** A claimed job, and the right to run it until a time. */
 export interface Lease extends Fence {
   readonly queue: string;
   readonly task: string;
@@ -94,17 +100,20 @@ export type Release =
   /** Handed back uncharged, pending again at once. */
   | { readonly as: "released" };
 
+/** How a released job stands. */
 export type Released = Pick<Settled, "status" | "attempts"> & {
   /** When the job is retried; null: it is not. */
   readonly retryAt: number | null;
 };
 
+/** Claims, renews and settles jobs, for workers of your own: `holdfast.leases`. */
 export class Leases {
   readonly #store: Stores;
   readonly #runtime: Runtime;
   /** When each program was last recorded. */
   readonly #notedAt = new Map<string, number>();
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(store: Stores, runtime: Runtime) {
     this.#store = store;
     this.#runtime = runtime;
@@ -193,10 +202,12 @@ export class Leases {
     });
   }
 
+  /** Leases that have not expired. */
   active(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
     return this.#look("active", filter);
   }
 
+  /** Leases that have expired, and that no worker has reclaimed. */
   expired(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
     return this.#look("expired", filter);
   }

@@ -104,74 +104,6 @@ export async function findFinished(
      where ${engine.among(sql`id`, ids)}`);
 }
 
-/**
- * Finds the ids of a page in the one table that holds the status (or in `job` for all), then reads the jobs by id. Two
- * statements, because a server that plans before it knows the limit would join all jobs first. `coalesce` prevents the
- * use of indexes on status and queue: they would fetch and sort everything for one page.
- */
-export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
-  const { status, key, tags = [], ...others } = filter;
-  if (tags.length > 0) {
-    const { prefix, before, limit } = others;
-    const range = prefix === undefined ? undefined : idRange(prefix);
-    if (range === null) return [];
-    const rest = { status, key, ...others };
-    return listFrom(engine, rest, { tags, range, before, limit }, taggedIds);
-  }
-  if (key !== undefined && status !== undefined) {
-    return listFrom(engine, { status, limit: others.limit }, { ...others, key }, pageOf);
-  }
-  return summaries(engine, await pageOf(engine, filter));
-}
-
-/** Only the newest jobs of a key or a tag are searched for other facts. */
-const SEARCHED_MAX = 100_000;
-
-const SEARCH_PAGE = 500;
-
-/** Keys and tags have an index, and statuses have tables: it reads the jobs in the order of the index and filters them. */
-async function listFrom<Page extends { readonly limit: number }>(
-  engine: Engine,
-  wanted: Pick<ListFilter, "queue" | "task" | "limit"> & {
-    status?: Status | undefined;
-    key?: string | undefined;
-  },
-  first: Page,
-  pageAt: (engine: Engine, page: Page) => Promise<string[]>,
-): Promise<JobSummary[]> {
-  const found: JobSummary[] = [];
-  const isPlain = Object.values({ ...wanted, limit: undefined }).every(
-    (value) => value === undefined,
-  );
-  const size = isPlain ? first.limit : SEARCH_PAGE;
-  let page = { ...first, limit: size };
-  for (let seen = 0; seen < SEARCHED_MAX; seen += size) {
-    const ids = await pageAt(engine, page);
-    const jobs = await summaries(engine, ids);
-    found.push(...jobs.filter((job) => isWanted(job, wanted)));
-    if (found.length >= wanted.limit || ids.length < size) break;
-    page = { ...first, limit: size, before: ids.at(-1) as string };
-  }
-  return found.slice(0, wanted.limit);
-}
-
-function isWanted(
-  job: JobSummary,
-  {
-    status,
-    queue,
-    task,
-    key,
-  }: { status?: Status | undefined; key?: string | undefined; queue?: string; task?: string },
-): boolean {
-  return (
-    (status === undefined || job.status === status) &&
-    (queue === undefined || job.queue === queue) &&
-    (key === undefined || job.key === key) &&
-    (task === undefined || isOfTask(job.task, task))
-  );
-}
-
 /** A name without a version matches all versions. */
 export function isOfTask(task: string, wanted: string): boolean {
   const versions = versionsOf(wanted);
@@ -189,45 +121,29 @@ export async function summaries(engine: Engine, ids: readonly string[]): Promise
   return withTags(engine, jobs);
 }
 
-async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
-  const { status, task, key, before } = filter;
-  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+/**
+ * The ids of a page that needs no search, from the one table that holds the status (or `job` for all); the jobs are then read by
+ * id. Two statements, because a server that plans before it knows the limit would join all jobs first.
+ */
+export async function newestIds(engine: Engine, filter: ListFilter): Promise<string[]> {
+  const { status, prefix, before, limit } = filter;
+  const range = prefix === undefined ? undefined : idRange(prefix);
   if (range === null) return [];
   const rows = await engine.all<{ id: string }>(sql`
     select p.id
       from ${status === undefined ? sql`holdfast.job` : TABLES[home[status]]} p
      where ${statusIs(status)}
-           ${key === undefined ? nothing : sql`and p.job_key = ${key}`}
-           ${inQueue(filter)}
-           ${task === undefined ? nothing : taskIs(task)}
+           ${prefix === undefined ? sql`and coalesce(p.queue, '') <> ${ALERT_QUEUE}` : nothing}
            ${range === undefined ? nothing : sql`and p.id >= ${range.from} and p.id <= ${range.to}`}
            ${before === undefined ? nothing : sql`and p.id < ${before}`}
-     order by ${key === undefined ? nothing : sql`p.job_key desc,`} p.id desc
-     limit ${filter.limit}`);
+     order by p.id desc
+     limit ${limit}`);
   return rows.map(({ id }) => id);
-}
-
-/** Holdfast's internal jobs are listed only if the filter names their queue, a task, a key or an id. */
-function inQueue({ queue, task, key, prefix }: ListFilter): Sql {
-  if (queue !== undefined) return sql`and coalesce(p.queue, '') = ${queue}`;
-  const isGeneral = task === undefined && key === undefined && prefix === undefined;
-  return isGeneral ? sql`and coalesce(p.queue, '') <> ${ALERT_QUEUE}` : nothing;
-}
-
-/** A name without a version matches all versions. */
-function taskIs(task: string): Sql {
-  const versions = versionsOf(task);
-  if (versions === null) return sql`and p.task = ${task}`;
-  return sql`and (p.task = ${task} or p.task > ${versions.after} and p.task < ${versions.before})`;
 }
 
 /** Failed, cancelled and expired jobs are rare, so each kind has a partial index, which only these exact texts use. */
 function statusIs(status: Status | undefined): Sql {
   switch (status) {
-    case undefined:
-    case "pending":
-    case "processing":
-      return sql`1 = 1`;
     case "failed":
       return sql`p.status = 'failed'`;
     case "cancelled":
@@ -235,7 +151,7 @@ function statusIs(status: Status | undefined): Sql {
     case "expired":
       return sql`p.status = 'expired'`;
     default:
-      return sql`coalesce(p.status, '') = ${status}`;
+      return sql`1 = 1`;
   }
 }
 

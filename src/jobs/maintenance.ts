@@ -127,13 +127,15 @@ export async function reclaimExpired(
   });
 }
 
-export function reclaimFrom(context: MoveContext, chore: ReclaimFrom): Promise<Reclaimed> {
+export async function reclaimFrom(context: MoveContext, chore: ReclaimFrom): Promise<Reclaimed> {
   const { engine } = context;
+  const theirs = engine.among(sql`locked_by`, chore.workers);
+  const [any] = await engine.all(sql`select id from holdfast.lease where ${theirs} limit 1`);
+  if (any === undefined) return { settled: [], queues: [], culprits: [] };
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const where = engine.among(sql`locked_by`, chore.workers);
     const { limit, crashesMax } = chore;
-    return moveCrashed(context, tx, { where, limit, crashesMax, now });
+    return moveCrashed(context, tx, { where: theirs, limit, crashesMax, now });
   });
 }
 

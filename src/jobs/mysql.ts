@@ -29,7 +29,7 @@ import {
   statements,
 } from "./mysql-statements.ts";
 import { insertJobs } from "./mysql-insert.ts";
-import { type Destination, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
+import { type Destination, isPlainEnd, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
 import { settled as describe, settledAsClaimed } from "./settle.ts";
 import {
   claimBoth,
@@ -38,6 +38,7 @@ import {
   type CycleResult,
   type Enqueued,
   type Extended,
+  gateLimits,
   type GovernedTurn,
   type JobStatements,
   type NewJob,
@@ -64,8 +65,9 @@ export class MysqlStatements implements JobStatements {
   ): Promise<CycleResult> {
     const claiming = wanted === null || wanted.tasks?.length === 0 ? null : wanted;
     if (turn !== undefined && claiming !== null) {
-      return this.#sessions.transaction((exchange) =>
-        this.#cycleWithTurn(exchange, settlements, { wanted: claiming, turn }),
+      return this.#sessions.transaction(
+        (exchange) => this.#cycleWithTurn(exchange, settlements, { wanted: claiming, turn }),
+        gateLimits(claiming),
       );
     }
     // An idle worker looks with one read: no transaction, no locks.
@@ -272,7 +274,7 @@ function sameFence(settlements: readonly Settlement[]): SameFence | null {
     fence.worker === worker &&
     fence.epoch === epoch &&
     claimed !== undefined &&
-    outcome.kind === "done" &&
+    isPlainEnd(outcome) &&
     outcome.result === null;
   return settlements.every(isSame) ? { worker, epoch } : null;
 }
@@ -357,7 +359,8 @@ function move(
 
 /** Done, without a result. */
 function isPlain({ table, row }: Destination): boolean {
-  return table === "finished" && row.status === "done" && row.result === null;
+  if (table !== "finished" || row.status !== "done") return false;
+  return row.result === null && row.error === null;
 }
 
 function idsOf(destinations: readonly Destination[]): string[] {

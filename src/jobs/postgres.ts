@@ -11,7 +11,7 @@ import type { PostgresEngine } from "../database/postgres/engine.ts";
 import { isDuplicate } from "../database/postgres/errors.ts";
 import type { Send, Sending } from "../database/postgres/session.ts";
 import { traceRows } from "../tracing/tracing.ts";
-import { type EndingLease, isAlike, shiftOf, tagRows } from "./rows.ts";
+import { type EndingLease, isAlike, isPlainEnd, shiftOf, tagRows } from "./rows.ts";
 import { FIELD, holdKeys, ROW, statements } from "./postgres-statements.ts";
 import { settleTaken, settledAsClaimed } from "./settle.ts";
 import {
@@ -21,6 +21,7 @@ import {
   type CycleResult,
   type Enqueued,
   type Extended,
+  gateLimits,
   type GovernedTurn,
   type JobStatements,
   type LaneClaims,
@@ -79,7 +80,7 @@ export class PostgresStatements implements JobStatements {
   ): Promise<CycleResult> {
     const { reserved: sessions } = this.#engine;
     const settlements = firstOfEach(all);
-    const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
+    const plain = settlements.filter(({ outcome }) => isPlainEnd(outcome));
     const workers = new Set(settlements.map(({ worker }) => worker));
     if (wanted !== null) {
       // Last, so that the claim finds the jobs that others hand back.
@@ -91,12 +92,13 @@ export class PostgresStatements implements JobStatements {
     if (plain.length === settlements.length && workers.size === 1 && isPlain) {
       return this.#cycle((sending) => sessions.write(sending), plain, wanted);
     }
+    const limits = turn === undefined || wanted === null ? {} : gateLimits(wanted);
     return sessions.transaction(async (send, _client, last) => {
       const settled: Settled[] = [];
       const claimed: ClaimedJob[] = [];
       const governed: string[] = [];
       const claiming = await this.#unlessEvicted(send, wanted);
-      const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
+      const rare = settlements.filter(({ outcome }) => !isPlainEnd(outcome));
       for (const worker of workers) {
         const of = (some: readonly Settlement[]): Settlement[] =>
           some.filter((settlement) => settlement.worker === worker);
@@ -121,7 +123,7 @@ export class PostgresStatements implements JobStatements {
         governed.push(...cycle.governed);
       }
       return { settled, claimed, governed };
-    });
+    }, limits);
   }
 
   #laneClaims(send: Send, last: (sending: Sending) => void): LaneClaims<LockedJob> {

@@ -6,6 +6,7 @@
  */
 import { JobNotFoundError } from "../core/errors.ts";
 import type { Settlement, Status } from "../core/job.ts";
+import type { Database } from "../database/database.ts";
 import type { Engine, Hint } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { revive } from "./cancel.ts";
@@ -45,6 +46,12 @@ export async function lookUpWithPolicy(
 /** The ids are unique, so a job that exists was added by the call whose answer was lost. */
 function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enqueued[] {
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
+}
+
+/** A call that found all its jobs has committed nothing, so it has not waited until they are durable either. */
+export async function confirmed(db: Database, enqueued: Enqueued[]): Promise<Enqueued[]> {
+  if (enqueued.every(({ added }) => !added)) await db.confirmFound();
+  return enqueued;
 }
 
 /** A finished job was not revived. An unfinished job was, and may have moved on since. */

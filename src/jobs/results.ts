@@ -13,6 +13,7 @@ import {
   JobFailedError,
   JobNotFoundError,
   NoWorkerError,
+  ResultNotStoredError,
   ResultTimeoutError,
 } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
@@ -167,6 +168,8 @@ function valueOf(finished: FinishedRecord): unknown {
   if (status === "cancelled") throw new JobCancelledError({ id });
   if (status === "failed")
     throw new JobFailedError({ id, task, attempts, error: decodeError(error ?? "") });
+  if (error !== null && status === "done")
+    throw new ResultNotStoredError({ id, task, problem: decodeError(error).message });
   return result === null ? undefined : decode(result);
 }
 

@@ -67,6 +67,10 @@ const errorRecordSchema = z
     code: z.string().optional(),
     stack: z.string().optional(),
     cause: z.unknown().optional(),
+    step: z
+      .object({ name: z.string(), occurrence: s.count, tookMs: z.number() })
+      .optional()
+      .meta({ description: "The step that failed, and how long it had run." }),
   })
   .meta({ id: "ErrorRecord", description: "The error of a failed attempt." });
 
@@ -298,16 +302,15 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
       },
       answers: {
         200: {
-          description: "Jobs without input and result. `next` is null on the last page.",
+          description:
+            "Jobs without input and result. A page may have fewer jobs than its limit, or none, and still have a `next`: a request looks for a short time only. `next` is null on the last page.",
           schema: z.object({ jobs: z.array(jobSummarySchema), next: s.id.nullable() }),
         },
       },
       run: async ({ query }) => {
         const { limit = PAGE, tag, ...filter } = query;
         const tags = tag === undefined ? {} : { tags: [tag] };
-        const page = await jobs.list({ ...filter, ...tags, limit } as object);
-        const next = page.length === limit ? (page.at(-1)?.id ?? null) : null;
-        return { status: 200, json: { jobs: page, next } };
+        return { status: 200, json: await jobs.page({ ...filter, ...tags, limit } as object) };
       },
     }),
     route({

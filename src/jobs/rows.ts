@@ -92,6 +92,11 @@ export type Destination =
   | { table: "waiting"; row: WaitingRow; attempt: AttemptRow }
   | { table: "ready"; row: ReadyRow; attempt: AttemptRow };
 
+/** Done, with nothing to say beside the result. */
+export function isPlainEnd(outcome: Outcome): outcome is Outcome & { readonly kind: "done" } {
+  return outcome.kind === "done" && outcome.error === undefined;
+}
+
 /** The next row of a settled job. A requested cancel wins over the outcome of the attempt. */
 export function nextRow(
   engine: Engine,
@@ -104,7 +109,7 @@ export function nextRow(
   }
   switch (outcome.kind) {
     case "done":
-      return finish(lease, now, "done", null, outcome.result);
+      return finish(lease, now, "done", outcome.error ?? null, outcome.result);
     case "failed":
     case "cancelled":
       return finish(lease, now, outcome.kind, outcome.error);

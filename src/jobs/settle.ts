@@ -4,7 +4,13 @@
  */
 import { isCalled } from "../core/id.ts";
 import type { Outcome, Settlement, Wait } from "../core/job.ts";
-import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
+import {
+  asRow,
+  type Engine,
+  readNow,
+  type Transaction,
+  type WaitLimits,
+} from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { MoveContext } from "./hooks.ts";
 import {
@@ -23,7 +29,7 @@ import type { Settled } from "./store.ts";
 export function settleWithDependents(
   context: MoveContext,
   settlement: Settlement,
-  waitLimits?: { readonly lockMs: number },
+  waitLimits?: WaitLimits,
 ): Promise<SettledWithDependents> {
   return context.engine.transaction((tx) => settleIn(context, tx, settlement), waitLimits);
 }
@@ -32,7 +38,7 @@ export function settleWithDependents(
 export function settleTogether(
   context: MoveContext,
   settlements: readonly Settlement[],
-  waitLimits: { readonly lockMs: number },
+  waitLimits: WaitLimits,
 ): Promise<SettledWithDependents> {
   const { engine } = context;
   return engine.transaction(async (tx) => {

@@ -27,11 +27,13 @@ import {
   needsPolicy,
   prepareEnqueue,
 } from "./enqueue-policy.ts";
-import type { ClaimRules, JobHooks, MoveContext } from "./hooks.ts";
+import { type ClaimRules, type JobHooks, type MoveContext, underRules } from "./hooks.ts";
 import { delayOf, inMsOf, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
+import * as searching from "./search.ts";
 import * as maintenance from "./maintenance.ts";
 import {
+  confirmed,
   lookUpCompleted,
   lookUpCycle,
   lookUpEnqueued,
@@ -115,7 +117,7 @@ export class SqlJobs {
         () => lookUpWithPolicy(this.#context, news),
       );
       this.#announce(accepted.hints);
-      return accepted.enqueued;
+      return confirmed(this.#db, accepted.enqueued);
     }
     const since = this.#engine.runtime.monotonic();
     const enqueued = await this.#db.write(
@@ -127,7 +129,7 @@ export class SqlJobs {
     this.#announcePending(soon.map(({ queue }) => queue));
     const delays = news.filter(({ start }) => start !== null).map(({ start }) => inMsOf(start));
     this.#announceWaiting(delays, since);
-    return enqueued;
+    return confirmed(this.#db, enqueued);
   }
 
   /**
@@ -319,7 +321,12 @@ export class SqlJobs {
 
   /** A page of jobs, newest first: pass the last id of one page as `before` of the next. */
   list(filter: ListFilter) {
-    return inspect.listJobs(this.#engine, filter);
+    return searching.list(this.#engine, filter);
+  }
+
+  /** The same in bounded time: a page may be short, or empty, and say where the next begins. */
+  page(filter: ListFilter) {
+    return searching.listPage(this.#engine, filter);
   }
 
   /** The ids directly before and after each of these: they decide how short an id can be written. */
@@ -406,10 +413,9 @@ export class SqlJobs {
       if (cycle.claimed.length === 0) this.#db.hint({ kind: "unknown" });
       return cycle;
     };
-    const ruled = claiming === null ? null : this.#rules.turnFor(claiming);
-    const act = () =>
-      this.#statements.settleAndClaim(settlements, ruled?.plain ?? claiming, ruled?.turn);
-    return this.#rules.after(await this.#db.write(act, lookUp), ruled);
+    return underRules(this.#rules, claiming, (claim, turn) =>
+      this.#db.write(() => this.#statements.settleAndClaim(settlements, claim, turn), lookUp),
+    );
   }
 
   /**
@@ -469,8 +475,11 @@ export class SqlJobs {
     for (const queue of new Set(queues)) this.#db.announce({ kind: "pending", queue });
   }
 
-  /** `asked` tells how long each job waits; without it that is unknown. */
-  #hintSettled(settled: readonly Settled[], asked?: Asked): void {
+  /** `asked` tells how long each job waits since a time on the monotonic clock; without it that is unknown. */
+  #hintSettled(
+    settled: readonly Settled[],
+    asked?: { readonly settlements: readonly Settlement[]; readonly since: number },
+  ): void {
     if (settled.length === 0) return;
     this.#db.announce({ kind: "finished" });
     const pending = settled.filter(({ status }) => status === "pending");
@@ -488,10 +497,4 @@ export class SqlJobs {
     const inMs = Math.min(...delays) - (this.#engine.runtime.monotonic() - since);
     this.#db.announce(inMs > 0 ? { kind: "waiting", inMs } : { kind: "waiting" });
   }
-}
-
-interface Asked {
-  readonly settlements: readonly Settlement[];
-  /** On the monotonic clock. */
-  readonly since: number;
 }

@@ -1,6 +1,6 @@
 /** What the job store takes and returns. Its methods, with what they promise, are in sql-jobs.ts. */
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
-import type { Transaction } from "../database/engine.ts";
+import type { Transaction, WaitLimits } from "../database/engine.ts";
 import type { Sql } from "../database/sql.ts";
 import type { TraceContext } from "../tracing/tracing.ts";
 
@@ -85,6 +85,7 @@ export interface Wanted {
   readonly guarded?: boolean;
 }
 
+/** A job that a worker has claimed. */
 export interface ClaimedJob extends Fence {
   readonly queue: string;
   readonly task: string;
@@ -102,6 +103,7 @@ export interface ClaimedJob extends Fence {
   readonly trace?: TraceContext;
 }
 
+/** How a job stands after an attempt ended. */
 export interface Settled extends Fence {
   readonly queue: string;
   readonly task: string;
@@ -129,6 +131,26 @@ export interface GovernedTurn {
   readonly first: boolean;
   claim<J extends LockedJob>(claims: LaneClaims<J>, limit: number): Promise<ClaimedJob[]>;
 }
+
+/**
+ * Claims hold gates that other claims wait for, and outcomes wait with them: both for a fraction of the lease, so that one
+ * frozen process cannot stop a queue.
+ */
+export function gateLimits({ leaseMs }: Wanted): Required<WaitLimits> {
+  const lockMs = Math.min(GATE_WAIT_MS_MAX, Math.max(GATE_WAIT_MS_MIN, leaseMs / 4));
+  const idleMs = Math.min(GATE_IDLE_MS_MAX, Math.max(GATE_IDLE_MS_MIN, leaseMs / 8));
+  return { lockMs: Math.ceil(lockMs), idleMs: Math.ceil(idleMs) };
+}
+
+/** With more workers than this allows for, some of them look again instead of waiting. */
+const GATE_WAIT_MS_MAX = 2_000;
+
+const GATE_WAIT_MS_MIN = 250;
+
+const GATE_IDLE_MS_MAX = 2_000;
+
+/** A process on a busy machine may pause for less than this at any time. */
+const GATE_IDLE_MS_MIN = 500;
 
 /** A pending job that a claim has locked. */
 export interface LockedJob {
@@ -195,6 +217,7 @@ export interface Upcoming {
   readonly schedulesInMs: number | null;
 }
 
+/** A job without input and result, as it is stored. */
 export interface JobSummary {
   readonly id: string;
   readonly queue: string;
@@ -226,6 +249,7 @@ export interface JobSummary {
   readonly tags: readonly string[];
 }
 
+/** A job, as it is stored. */
 export interface JobRecord extends JobSummary {
   readonly payload: string;
   readonly result: string | null;
@@ -241,6 +265,7 @@ export interface FinishedRecord {
   readonly error: string | null;
 }
 
+/** One attempt at a job, as it is stored. */
 export interface AttemptRecord {
   readonly epoch: number;
   readonly attempt: number;
@@ -251,6 +276,7 @@ export interface AttemptRecord {
   readonly error: string | null;
 }
 
+/** A lease that a worker holds. */
 export interface LeaseRecord extends Fence {
   readonly queue: string;
   readonly task: string;
@@ -263,26 +289,39 @@ export interface LeaseRecord extends Fence {
   readonly cancelRequestedAt: number | null;
 }
 
+/** Which jobs to list, and how many. */
 export interface ListFilter {
+  /** Jobs with this status. */
   readonly status?: Status;
+  /** Jobs of this queue. */
   readonly queue?: string;
+  /** Jobs of this task. */
   readonly task?: string;
+  /** Jobs with this key. */
   readonly key?: string;
   /** Only jobs that have all of these tags. */
   readonly tags?: readonly string[];
   /** The first characters of the id, in either case, with or without dashes. */
   readonly prefix?: string;
+  /** The last id of the page before. */
   readonly before?: string;
+  /** The most jobs of the page. Default 50, at most 1,000. */
   readonly limit: number;
 }
 
+/** Which leases to list. */
 export interface LeaseFilter {
+  /** Leases that are active, or that have expired. */
   readonly state: "active" | "expired";
+  /** Leases of this worker. */
   readonly worker?: string;
+  /** The last one of the page before. */
   readonly after?: string;
+  /** The most leases of the page. */
   readonly limit: number;
 }
 
+/** How many jobs of a queue have each status. */
 export interface QueueStats {
   readonly queue: string;
   readonly counts: Record<Status, number>;
@@ -290,6 +329,7 @@ export interface QueueStats {
   readonly oldestPendingAt: number | null;
 }
 
+/** Pending jobs that no live worker can run. */
 export interface Unclaimable {
   readonly queue: string;
   readonly task: string;

@@ -20,6 +20,8 @@ import type {
 import {
   type GateRow,
   Gates,
+  gatesOf,
+  isPaced,
   type Lane,
   laneFor,
   laneOf,
@@ -37,10 +39,7 @@ const VISITS_MAX = 2_000;
 /** Lanes that are looked at together. */
 const LANES_MAX = 256;
 
-/** Where a rate lets so many jobs start at once, the few milliseconds between a claim and a start do not matter. */
-const AHEAD_BURST = 50;
-
-/** Other claims, which held the gates of lanes, have ended by then. */
+/** Other claims, which held gates, have ended by then. */
 const MET_LOOK_MS = 10;
 
 interface Turn {
@@ -53,6 +52,8 @@ interface Turn {
   readonly lanes?: number | null;
   /** When to look again: at once if there may be more, or when a rate allows the next start. Null: as after any claim. */
   readonly lookInMs: number | null;
+  /** Whether the transaction may hold gates of this queue. */
+  readonly holds: boolean;
 }
 
 interface WantedOfQueue extends Claiming {
@@ -61,6 +62,8 @@ interface WantedOfQueue extends Claiming {
   readonly cursor: string;
   /** How many lanes the last turn found, if it visited them all: one look more than that tells of a new one. */
   readonly lanes?: number | null;
+  /** The transaction holds no gates yet, so it may wait for those that other claims hold. */
+  readonly mayWait: boolean;
   /** Called with the last of the lanes that this turn visits first: another turn at the same time begins behind it. */
   readonly onLanes?: (last: string) => void;
 }
@@ -72,8 +75,10 @@ export async function claimGoverned<J extends LockedJob>(
 ): Promise<Turn> {
   const { cursor } = wanted;
   const opened = await open(engine, claims.tx, wanted);
-  if (opened === null) return { claimed: [], cursor: null, lookInMs: null };
-  if (opened === "paused") return { claimed: [], cursor, lookInMs: null };
+  const none = { claimed: [], cursor, lookInMs: null, holds: true };
+  if (opened === null) return { ...none, cursor: null };
+  if (opened === "paused") return none;
+  if (opened === "met") return { ...none, lookInMs: MET_LOOK_MS };
   const reserved = opened.nextLanes.at(-1) ?? cursor;
   wanted.onLanes?.(reserved);
   const turn = await new GovernedClaim({ engine, claims, wanted, ...opened }).run();
@@ -94,13 +99,13 @@ interface Opened {
 
 /**
  * Locks the gates of the queue and of tasks, then reads the rules: a claim must not use rules from before it waited. The
- * lanes that it visits first come with the same round trip.
+ * lanes that it visits first come with the same round trip. "met": another claim holds a gate, and this one may not wait.
  */
 async function open(
   engine: Engine,
   tx: Transaction,
-  { queue, cursor, limit, lanes: lanesBefore }: WantedOfQueue,
-): Promise<Opened | "paused" | null> {
+  { queue, cursor, limit, lanes: lanesBefore, mayWait }: WantedOfQueue,
+): Promise<Opened | "paused" | "met" | null> {
   const lanesAsked = Math.min(lanesIn(limit), (lanesBefore ?? limit) + 1);
   const next = engine.introspection.lanes(queue, cursor, lanesAsked);
   const answers = await tx.allOf([
@@ -109,12 +114,13 @@ async function open(
          where queue = ${queue}
            and kind in ('queue', 'task')
          order by kind, name
-           ${engine.lockRows()}`,
+           ${mayWait ? engine.lockRows() : engine.lockFreeRows()}`,
     sql`select q.paused_at, ${engine.now()} as now, r.kind, r.name, r.concurrency, r.rate_count, r.rate_ms, r.rate_burst, r.weight,
                exists (select 1
                          from holdfast.queue_rule
                         where queue = ${queue}
-                          and kind = 'lane') as lane_rules
+                          and kind = 'lane') as lane_rules,
+               ${mayWait ? sql`0` : gatesOf(queue)} as gates
           from holdfast.queue q
           left join holdfast.queue_rule r on r.queue = q.name and r.kind in ('queue', 'lanes', 'task')
          where q.name = ${queue}
@@ -132,13 +138,13 @@ async function open(
   const [setting] = settings;
   if (setting === undefined) return null;
   if (setting["paused_at"] !== null) return "paused";
+  if (rows.length < Number(setting["gates"])) return "met";
   const nowMs = Number(setting["now"]);
   const nextLanes = lanes.map((row) => String(row["lane"]));
   const seen = lanes.filter((row) => row["name"] !== null) as unknown as SeenGate[];
   const looked = { lanes: new Set(nextLanes), gates: seen };
-  const gates = new Gates(engine, tx, { queue, nowMs, looked });
-  const rules = settings.filter((row) => row["kind"] !== null) as unknown as RuleRow[];
-  const known = rules.map(ruleOf);
+  const gates = new Gates(engine, tx, { queue, nowMs, looked, mayWait });
+  const known = (settings.filter(({ kind }) => kind !== null) as unknown as RuleRow[]).map(ruleOf);
   gates.open(known, rows as unknown as GateRow[], running as unknown as RunningRow[]);
   return {
     gates,
@@ -148,10 +154,6 @@ async function open(
     nextLanes,
     lanesAsked,
   };
-}
-
-function isPaced({ rate }: Rule): boolean {
-  return rate !== null && rate.burst < AHEAD_BURST;
 }
 
 /** Few lanes in a turn and several jobs of each: other workers find gates that are free. */
@@ -176,7 +178,8 @@ class GovernedClaim<J extends LockedJob> {
   #places: number;
   /** Places that are not filled yet. */
   #left: number;
-  #hasMoved = false;
+  /** The next turn finds jobs at once: this one moved some, or visited no more lanes. */
+  #hasMore = false;
   /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
   #behind: string | null = null;
   #taken = 0;
@@ -204,16 +207,16 @@ class GovernedClaim<J extends LockedJob> {
       Promise.all(this.#leases),
       this.#parts.claims.runLast(this.#parts.gates.changes()),
     ]);
-    const claimed = leases.flat();
-    const cursor = this.#behind ?? this.#cursor;
-    return { claimed, cursor, lanes: this.#lanes, lookInMs: this.#lookInMs() };
+    const { holds } = this.#parts.gates;
+    const next = { lanes: this.#lanes, lookInMs: this.#lookInMs(), holds };
+    return { claimed: leases.flat(), cursor: this.#behind ?? this.#cursor, ...next };
   }
 
   /** Soon, if the next turn finds what this one had to leave. */
   #lookInMs(): number | null {
     const { nextStartMs, hasMet } = this.#parts.gates;
     const isFull = this.#taken >= this.#places;
-    if (this.#hasMoved || isFull || (this.#behind !== null && this.#left > 0)) return 0;
+    if (this.#hasMore || isFull || (this.#behind !== null && this.#left > 0)) return 0;
     if (!hasMet || this.#left === 0) return nextStartMs;
     return this.#taken > 0 ? 0 : Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS);
   }
@@ -223,6 +226,7 @@ class GovernedClaim<J extends LockedJob> {
     let wrapped = false;
     let more: Lane[] = [];
     while (this.#left > 0 && visited < VISITS_MAX) {
+      if (visited > 0 && this.#parts.gates.isLate) return void (this.#hasMore = true);
       const count =
         visited === 0
           ? Math.min(lanesIn(this.#left), this.#parts.lanesAsked)
@@ -356,7 +360,7 @@ class GovernedClaim<J extends LockedJob> {
 
   async #move({ name }: Lane, jobs: readonly J[]): Promise<void> {
     const { engine, claims, gates } = this.#parts;
-    if (jobs.length > 0) this.#hasMoved = true; // the next turn visits their lane
+    if (jobs.length > 0) this.#hasMore = true;
     for (const [task, some] of Map.groupBy(jobs, (job) => job.task)) {
       const ids = some.map(({ id }) => id);
       await claims.tx.run(sql`
@@ -463,15 +467,14 @@ export class GovernedQueues implements ClaimRules {
     for (const queue of inTurn([...new Set(wanted.queues)], this.#turns)) {
       const limit = wanted.limit - claimed.length;
       if (limit <= 0) break;
-      const cursor = this.#cursors.get(queue) ?? "";
-      const ahead = Math.min(limit, wanted.ahead ?? 0);
       const turn = await claimGoverned(this.#engine, claims, {
         ...wanted,
         queue,
-        cursor,
+        cursor: this.#cursors.get(queue) ?? "",
         lanes: this.#lanes.get(queue) ?? null,
         limit,
-        ahead,
+        ahead: Math.min(limit, wanted.ahead ?? 0),
+        mayWait: ![...visits.values()].some(({ holds }) => holds),
         onLanes: (last) => void this.#cursors.set(queue, last),
       });
       claimed.push(...turn.claimed);

@@ -5,7 +5,8 @@
  * claims under one limit are serial, and each counts all that earlier ones committed.
  *
  * Locks in this order: the gate of the queue, those of tasks by name, those of lanes. Only while it holds no lane's gate does
- * a claim wait for one, so two claims cannot wait for each other.
+ * a claim wait for one. Of several queues in one transaction, it waits for gates of the first only: the order of queues
+ * changes from turn to turn. So two claims cannot wait for each other.
  */
 import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
@@ -110,6 +111,14 @@ export function mayStart(rate: Rate, allowedAt: number, nowUs: number): number {
   return Math.floor((nowUs + rate.burst * cost - dueAt(rate, allowedAt, nowUs)) / cost);
 }
 
+/** Where a rate lets so many jobs start at once, the few milliseconds between a claim and a start do not matter. */
+const AHEAD_BURST = 50;
+
+/** A job that is claimed ahead of a free slot would start later than its rate allowed it. */
+export function isPaced({ rate }: Limit): boolean {
+  return rate !== null && rate.burst < AHEAD_BURST;
+}
+
 /** The limit's instant after so many starts. */
 function afterStarts(rate: Rate, allowedAt: number, starts: number, nowUs: number): number {
   return dueAt(rate, allowedAt, nowUs) + starts * costOf(rate);
@@ -127,6 +136,9 @@ const LOOK_MS = 50;
 export function defaultBurst(count: number, periodMs: number): number {
   return Math.max(1, Math.ceil((count * LOOK_MS) / periodMs));
 }
+
+/** A turn visits no more lanes when it has held its gates for so long: a backlog of jobs in the wrong lane takes many visits. */
+const HELD_MS_MAX = 250;
 
 type Kind = "queue" | "task" | "lane";
 
@@ -155,6 +167,14 @@ interface Looked {
   readonly gates: readonly SeenGate[];
 }
 
+interface TurnOfQueue {
+  readonly queue: string;
+  readonly nowMs: number;
+  readonly looked: Looked;
+  /** Whether it may wait for gates that other claims hold. */
+  readonly mayWait: boolean;
+}
+
 export class Gates {
   readonly #engine: Engine;
   readonly #tx: Transaction;
@@ -163,6 +183,9 @@ export class Gates {
   readonly #looked: Looked;
   /** By kind and name. */
   readonly #gates = new Map<string, Gate>();
+  readonly #mayWait: boolean;
+  readonly #openedAt: number;
+  #holdsRules = false;
   #holdsLanes = false;
   #eachLane: Limit = NO_LIMIT;
   limitedTasks: ReadonlySet<string> = new Set();
@@ -173,20 +196,29 @@ export class Gates {
   /** Whether lanes were passed over because other claims hold their gates. */
   hasMet = false;
 
-  constructor(
-    engine: Engine,
-    tx: Transaction,
-    { queue, nowMs, looked }: { queue: string; nowMs: number; looked: Looked },
-  ) {
+  constructor(engine: Engine, tx: Transaction, { queue, nowMs, looked, mayWait }: TurnOfQueue) {
     this.#engine = engine;
     this.#tx = tx;
     this.#queue = queue;
     this.#nowUs = nowMs * 1_000;
     this.#looked = looked;
+    this.#mayWait = mayWait;
+    this.#openedAt = engine.runtime.monotonic();
+  }
+
+  /** Other claims have waited for these gates long enough. */
+  get isLate(): boolean {
+    return this.#engine.runtime.monotonic() - this.#openedAt > HELD_MS_MAX;
+  }
+
+  /** Whether the transaction holds gates of this queue. */
+  get holds(): boolean {
+    return this.#holdsRules || this.#holdsLanes;
   }
 
   /** The gates of the queue and of tasks, whose rows are locked already. */
   open(rules: readonly Rule[], rows: readonly GateRow[], counts: readonly RunningRow[]): void {
+    this.#holdsRules = rows.length > 0;
     this.#eachLane = rules.find(({ kind }) => kind === "lanes") ?? NO_LIMIT;
     const ruled = rules.filter((rule) => rule.kind !== "lanes" && isLimited(rule));
     const tasks = ruled.filter(({ kind }) => kind === "task");
@@ -290,7 +322,7 @@ export class Gates {
     const closed = new Set(seen.filter((row) => !isOpen(row)).map(({ name }) => name));
     const missing = names.filter((name) => !there.has(name));
     // An insert waits for another claim that inserts the same row, so it must come before the first lock.
-    const mayWait = !this.#holdsLanes;
+    const mayWait = this.#mayWait && !this.#holdsLanes;
     if (mayWait) await this.#make(missing);
     else for (const name of missing) this.withoutGate.add(name);
     const wanted = names.filter((name) => !closed.has(name) && !this.withoutGate.has(name));
@@ -370,6 +402,11 @@ export function runningByTask(engine: Engine, name: string): Sql {
        and ${lane} is not null
        and exists (select 1 from holdfast.queue_rule where queue = ${name} and kind in ('queue', 'task'))
      group by l.task`;
+}
+
+/** How many gates the queue and its tasks have. One that is made meanwhile looks like one that another claim holds. */
+export function gatesOf(queue: string): Sql {
+  return sql`(select count(*) from holdfast.gate where queue = ${queue} and kind in ('queue', 'task'))`;
 }
 
 function byBareName(rows: readonly RunningRow[]): Map<string, number> {

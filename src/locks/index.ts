@@ -5,4 +5,4 @@ export { LockLostError, LockNotAcquiredError } from "./lock.ts";
 export type { Lock } from "./lock.ts";
 export type { LockMode } from "./lock.ts";
 export type { LockOptions, Locks, WithLockOptions } from "./locks.ts";
-export type { LockStatistics, LockStatsOptions, LockTimes } from "./stats.ts";
+export type { LockStatistics, LockStatsOptions, LockTimes, LockTotals } from "./stats.ts";

@@ -176,6 +176,7 @@ interface LockParts {
   readonly onGone: (heldMs: number) => void;
 }
 
+/** A lock that this process holds, with its fencing token. */
 export class Lock implements AsyncDisposable {
   readonly key: string;
   /** Larger than those of all earlier holders: pass it to systems that can compare it. */
@@ -192,6 +193,7 @@ export class Lock implements AsyncDisposable {
   #released: Promise<boolean> | null = null;
   #isGone = false;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: LockParts) {
     this.#parts = parts;
     this.key = parts.hold.key;
@@ -287,6 +289,7 @@ export class Lock implements AsyncDisposable {
 /** Where locks are stored: in rows of the database, or in Redis. With "off", workflows run without locks. */
 export const lockModes = ["off", "sql", "redis"] as const;
 
+/** Where locks are stored: in the database, in Redis, or not at all. */
 export type LockMode = (typeof lockModes)[number];
 
 /** Limits of a lock's time to live. */

@@ -45,12 +45,15 @@ const LISTED_MAX = 1_000;
 
 const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
 
+const WITH_CALL = { field: "options", example: "{}: with(key, {}, async (lock) => …)" };
+
 const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
 
 const EXTEND_OPTIONS = new Set(["ttl"]);
 
 const LIST_OPTIONS = new Set(["type", "limit"]);
 
+/** How long a lock lasts, how long to wait for it, and a signal that ends the wait. */
 export interface LockOptions {
   /** How long it lasts unless it is extended. Default 15 s. */
   readonly ttl?: Duration;
@@ -62,6 +65,7 @@ export interface LockOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Options of `locks.with()`: those of a lock, and how long it may be held. */
 export interface WithLockOptions extends LockOptions {
   /** For how long it is extended while the function runs. Default 10 minutes. */
   readonly longest?: Duration;
@@ -80,6 +84,7 @@ interface LocksParts {
   readonly newId: () => string;
 }
 
+/** Distributed locks with fencing tokens: `holdfast.locks`. */
 export class Locks {
   /** Where locks are stored; "off": workflows do not use locks, and locks here are rows of the database. */
   readonly mode: LockMode;
@@ -89,6 +94,7 @@ export class Locks {
   readonly #owner = `${hostname()}-${process.pid}`;
   /** Identifies this process to the backend. */
   readonly #contender: string;
+  /** @internal */
   readonly acquisitions = new Set<Acquisition>();
   readonly #held = new Set<Lock>();
   #closed = false;
@@ -96,6 +102,7 @@ export class Locks {
   readonly #ttl: Duration;
   readonly #wait: Duration;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: LocksParts) {
     this.#parts = parts;
     this.mode = parts.mode;
@@ -117,7 +124,7 @@ export class Locks {
     options: WithLockOptions,
     run: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
-    checkKnown(options, WITH_OPTIONS);
+    checkKnown(options, WITH_OPTIONS, WITH_CALL);
     if (typeof run !== "function") {
       const problem = "pass a function to run under the lock.";
       throw new InvalidArgumentError({ field: "run", problem });

@@ -58,8 +58,9 @@ interface RedisLockOptions {
   readonly runtime: Runtime;
 }
 
-function loadDriver(): Promise<RedisDriver> {
-  return importDriver("Redis", "ioredis", async () => (await import("ioredis")).Redis);
+async function loadDriver(): Promise<RedisDriver> {
+  const { Redis } = (await importDriver("Redis", "ioredis")) as { Redis: RedisDriver };
+  return Redis;
 }
 
 export class RedisLock implements LockBackend {

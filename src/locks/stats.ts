@@ -47,6 +47,7 @@ export interface LockTimes {
   readonly heldMsMax: number;
 }
 
+/** How long locks were waited for and held, by type and minute. */
 export interface LockStatistics {
   /** Most acquisitions first. */
   readonly types: readonly LockTimes[];
@@ -56,9 +57,11 @@ export interface LockStatistics {
   readonly partial: boolean;
 }
 
+/** Which locks, and how far back. */
 export interface LockStatsOptions {
   /** How far back. Default 1 hour, at most 7 days. */
   readonly last?: Duration;
+  /** Locks of this type. */
   readonly type?: string;
 }
 

@@ -38,6 +38,7 @@ export interface CanaryReport {
   readonly doneMs: number | null;
 }
 
+/** How often canary jobs are sent. */
 export interface CanaryOptions {
   /** How often every queue gets one. Default 60 s. */
   readonly interval?: Duration;

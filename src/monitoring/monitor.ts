@@ -55,6 +55,7 @@ export interface Observation {
   readonly canaries: readonly CanaryReport[];
 }
 
+/** How often to observe, and what to do with an observation. */
 export interface MonitorOptions {
   /** The time between observations. Default 30 s. */
   readonly interval?: Duration;
@@ -69,7 +70,7 @@ export interface MonitorOptions {
 }
 
 /** What a monitor needs of a Holdfast. */
-interface MonitorHost extends CanaryHost {
+export interface MonitorHost extends CanaryHost {
   /** @internal */
   readonly store: CanaryHost["store"] & { readonly stats: StatsStore };
   readonly locks: Locks;
@@ -80,6 +81,7 @@ export function startMonitor(holdfast: MonitorHost, options: MonitorOptions = {}
   return new Monitor(holdfast, options);
 }
 
+/** Observes a database until it is stopped. Made by `startMonitor()`. */
 export class Monitor {
   readonly #host: MonitorHost;
   readonly #options: MonitorOptions;
@@ -109,6 +111,7 @@ export class Monitor {
     return this.#latest;
   }
 
+  /** Stops the monitor. */
   async stop(): Promise<void> {
     await Promise.all([this.#loop.stop(), this.#canaries?.stop()]);
   }

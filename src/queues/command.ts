@@ -92,13 +92,6 @@ function setCommand(kit: Kit): Command {
       "how much longer a job may wait for each step that its priority is lower",
     )
     .addOption(reasonOption())
-    .addHelpText(
-      "after",
-      `
-Examples:
-  holdfast queues set api --each-lane --rate 5/1s --concurrency 2
-  holdfast queues set mail --concurrency none`,
-    )
     .action((queue: string, options: SetOptions) => set(kit, queue, options));
 }
 

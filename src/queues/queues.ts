@@ -13,20 +13,25 @@ import { checkKnown, checkWhole } from "../core/options.ts";
 import { defaultBurst, type Rate, type Rule } from "../limits/gates.ts";
 import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
+/** How many jobs may start in a period. */
 export interface RateOptions {
   /** How many jobs may start in each period. */
   readonly count: number;
+  /** The period. */
   readonly per: Duration;
   /** How many may start at once after a pause. Default: what accrues in 50 ms, at least 1. */
   readonly burst?: number;
 }
 
+/** How many jobs may run at once, and how many may start in a period. */
 export interface LimitOptions {
   /** How many jobs may run at once, in all processes together. */
   readonly concurrency?: number | null;
+  /** How many jobs may start in a period; null: any number. */
   readonly rate?: RateOptions | null;
 }
 
+/** The limits of one lane of a queue, and its weight. */
 export interface LaneOptions extends LimitOptions {
   /** The lane's share when lanes take turns: with 2, twice that of others. Default 1. */
   readonly weight?: number | null;
@@ -47,11 +52,13 @@ export interface QueueOptions extends LimitOptions {
   readonly ageing?: Duration | null;
 }
 
+/** The limits of a queue, as they are stored. */
 export interface Limits {
   readonly concurrency: number | null;
   readonly rate: Rate | null;
 }
 
+/** A queue with its limits, its lanes and its pause. */
 export interface Queue {
   readonly name: string;
   readonly paused: {
@@ -90,11 +97,13 @@ interface Explainer {
   queue(name: string): Promise<QueueExplanation>;
 }
 
+/** Pauses and limits queues: `holdfast.queues`. */
 export class Queues {
   readonly #store: QueuesStore;
   readonly #newId: () => string;
   readonly #explainer: Explainer;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(store: QueuesStore, newId: () => string, explainer: Explainer) {
     this.#store = store;
     this.#newId = newId;

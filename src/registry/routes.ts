@@ -138,6 +138,9 @@ function readRoutes(workers: Workers): Route[] {
       query: {
         type: s.name.optional(),
         all: z.boolean().optional().meta({ description: "Include stopped workers." }),
+        lost: z.boolean().optional().meta({
+          description: "Only workers that were found dead within the last hour.",
+        }),
         limit: s.pageLimit.optional(),
       },
       answers: {

@@ -50,6 +50,14 @@ import * as types from "./worker-types.ts";
 /** The redundant condition is for the planner: some databases match the index by the first, others by the second. */
 const ALIVE = sql`status in ('starting', 'running', 'stopping') and status <> 'stopped'`;
 
+/** Lost workers are listed for this long. */
+const LOST_MS = 3_600_000;
+
+const lostLately = (engine: Engine): Sql => sql`
+               and status = 'stopped'
+               and stopped_at >= ${engine.now()} - ${LOST_MS}
+               and reason in ('gone', 'stale', 'hung')`;
+
 /** The audit names at most this many workers of one command. */
 const NOTED_MAX = 500;
 
@@ -217,11 +225,12 @@ export class SqlWorkers {
   }
 
   /** Most recently started first. */
-  async list({ type, alive, prefix, limit }: WorkerFilter): Promise<WorkerRecord[]> {
+  async list({ type, alive, lost, prefix, limit }: WorkerFilter): Promise<WorkerRecord[]> {
     // A week of workers is few rows, so a search by prefix needs no index.
     const rows = await this.#engine.all<ListedRow>(sql`
       ${listed(this.#engine)}
        where ${alive === true ? ALIVE : sql`id > ''`}
+             ${lost === true ? lostLately(this.#engine) : nothing}
              ${type === undefined ? nothing : sql`and type = ${type}`}
              ${prefix === undefined ? nothing : sql`and substr(id, 1, length(${prefix})) = ${prefix}`}
        order by started_at desc, id desc

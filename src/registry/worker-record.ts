@@ -17,24 +17,36 @@ export interface WorkerMove {
   readonly vitals?: WorkerVitals;
 }
 
+/** A worker that registers. */
 export interface NewWorker extends ProcessTrace {
+  /** Its id. */
   readonly id: string;
+  /** The name that workers share. */
   readonly type: string;
   /** How many workers of this type may be active at once; null: any number. */
   readonly slots: number | null;
+  /** The build of the application. */
   readonly version: string;
+  /** The version of Node. */
   readonly nodeVersion: string;
+  /** As `process.platform`. */
   readonly platform: string;
+  /** As `process.arch`. */
   readonly arch: string;
+  /** The queues that it serves. */
   readonly queues: readonly string[];
+  /** The names of its tasks. */
   readonly tasks: readonly string[];
+  /** How many jobs it runs at once. */
   readonly concurrency: number;
+  /** When it takes other workers for dead. */
   readonly silence: Silence;
+  /** How long its transactions wait for locks. */
   readonly waitLimits: WaitLimits;
 }
 
 /** How long a worker waits for its registration. */
-interface WaitLimits {
+export interface WaitLimits {
   /** For other workers of its type that register at the same time. */
   readonly lockMs: number;
   /** In all. */
@@ -59,6 +71,7 @@ export interface Registered {
   readonly closed: readonly ClosedWorker[];
 }
 
+/** What a heartbeat tells about a worker. */
 export interface WorkerVitals {
   readonly claimed: number;
   readonly done: number;
@@ -82,6 +95,7 @@ export interface HeartbeatWrite {
   readonly pending: boolean;
 }
 
+/** A build that enqueued jobs. */
 export interface EnqueuerRecord {
   readonly version: string;
   readonly firstAt: number;
@@ -115,8 +129,11 @@ export interface NewUnregistered {
   readonly tasks: readonly string[] | null;
 }
 
+/** A standby worker, or a program that takes leases by itself. */
 export interface UnregisteredWorker extends NewUnregistered {
+  /** When it was first seen. */
   readonly startedAt: number;
+  /** When it was last seen. */
   readonly heartbeatAt: number;
   /** Time since then, by the database's clock. It is recorded about three times a minute. */
   readonly silentMs: number;
@@ -124,6 +141,7 @@ export interface UnregisteredWorker extends NewUnregistered {
   readonly leases: number;
 }
 
+/** The name that workers share, and how many of them may be active. */
 export interface WorkerType {
   readonly type: string;
   /** How many workers of it may be active at once; null: any number. */
@@ -147,6 +165,8 @@ export interface WorkerFilter {
   readonly type?: string;
   /** Only workers that have not stopped. */
   readonly alive?: boolean;
+  /** Only workers that were found dead within the last hour. */
+  readonly lost?: boolean;
   /** Only workers whose id begins with this. */
   readonly prefix?: string;
   readonly limit: number;
@@ -155,6 +175,7 @@ export interface WorkerFilter {
 /** `stale` and `hung`: its row is open, and its last heartbeat is too old. */
 export type Liveness = "alive" | "stale" | "hung" | "stopped";
 
+/** A worker, with its heartbeat and what it is doing. */
 export interface WorkerRecord
   extends Omit<NewWorker, "silence" | "waitLimits" | "slots">, WorkerVitals {
   readonly slot: number | null;
@@ -190,6 +211,7 @@ export interface WorkerRecord
 
 export const workerStates = ["starting", "running", "stopping", "stopped"] as const;
 
+/** What a worker is doing. */
 export type WorkerState = (typeof workerStates)[number];
 
 /** A worker in one of these states has its slot; a stopping worker has released it. */
@@ -205,6 +227,7 @@ export const workerMoves: Readonly<Record<WorkerState, readonly WorkerState[]>> 
 /** What an operator wants a worker to do: it learns this with its next heartbeat, or at once where the database pushes. */
 export const desiredStates = ["run", "pause", "drain", "stop"] as const;
 
+/** What an operator wants a worker to do. */
 export type DesiredState = (typeof desiredStates)[number];
 
 /** Why a worker's row was closed. */

@@ -19,7 +19,7 @@ import {
   type WorkerType,
 } from "./worker-record.ts";
 
-const LIST_OPTIONS = new Set(["type", "all", "limit"]);
+const LIST_OPTIONS = new Set(["type", "all", "lost", "limit"]);
 const LIMIT_MAX = 1_000;
 const LIMIT_DEFAULT = 100;
 const DAY_MS = 24 * 3_600_000;
@@ -27,11 +27,15 @@ const DAY_MS = 24 * 3_600_000;
 /** A build that last enqueued longer ago may have been replaced. */
 const ENQUEUED_WITHIN_MS = 5 * 60_000;
 
+/** Which workers to list. */
 export interface WorkersFilter {
   /** Only workers of this name. */
   readonly type?: string;
   /** Also stopped workers. */
   readonly all?: boolean;
+  /** Only workers that were found dead within the last hour: gone, silent, or stuck while they stopped. */
+  readonly lost?: boolean;
+  /** The most workers of the page. Default 100, at most 1,000. */
   readonly limit?: number;
 }
 
@@ -70,10 +74,12 @@ export interface WorkerMetrics {
   }[];
 }
 
+/** Lists, pauses, drains and stops workers: `holdfast.workers`. */
 export class Workers {
   readonly #store: WorkersStore;
   readonly #newId: () => string;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor({ workers }: { readonly workers: WorkersStore }, runtime: Runtime) {
     this.#store = workers;
     this.#newId = makeIds(runtime);
@@ -82,15 +88,16 @@ export class Workers {
   /** Most recently started first. */
   list(filter: WorkersFilter = {}): Promise<WorkerRecord[]> {
     checkKnown(filter, LIST_OPTIONS);
-    const { type, all = false } = filter;
+    const { type, all = false, lost = false } = filter;
     const limit = checkWhole("limit", filter.limit ?? LIMIT_DEFAULT, { least: 1, most: LIMIT_MAX });
     return this.#store.list({
       limit,
       ...(type === undefined ? {} : { type: checkName("type", type) }),
-      ...(all ? {} : { alive: true }),
+      ...(lost ? { lost } : all ? {} : { alive: true }),
     });
   }
 
+  /** One worker; null: there is none. */
   find(id: string): Promise<WorkerRecord | null> {
     return this.#store.find(checkText("id", id));
   }
@@ -148,6 +155,7 @@ export class Workers {
     return this.#command("pause", target, options);
   }
 
+  /** Lets paused workers claim jobs again. */
   resume(target: WorkerTarget, options?: OperatorOptions): Promise<string[]> {
     return this.#command("run", target, options);
   }

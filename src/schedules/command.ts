@@ -25,6 +25,7 @@ import {
   urlOption,
 } from "../terminal/terminal.ts";
 import {
+  defineSchedule,
   type MissedOption,
   type Overlap,
   overlaps,
@@ -145,12 +146,6 @@ function createCommand(kit: Kit): Command {
     .option("--paused", "create it paused")
     .addOption(urlOption())
     .addOption(reasonOption())
-    .addHelpText(
-      "after",
-      `
-Example:
-  holdfast schedules create nightly --task report.send --cron '30 2 * * *' --time-zone Europe/Berlin`,
-    )
     .action((name: string, options: CreateOptions) => create(kit, name, options));
 }
 
@@ -252,7 +247,8 @@ function changesOf(flags: ChangeFlags): ScheduleChanges {
 
 async function create({ terminal, openForWork }: Kit, name: string, options: CreateOptions) {
   const { url, reason, task, paused = false, ...flags } = options;
-  const schedule = { name, task, ...changesOf(flags) };
+  // What is wrong with the arguments is said before that the database is missing.
+  const schedule = defineSchedule({ name, task, ...changesOf(flags) });
   const by = { actor: actorName(), paused, ...(reason === undefined ? {} : { reason }) };
   const notes: string[] = [];
   await using holdfast = await openForWork(url, (line) => notes.push(line));

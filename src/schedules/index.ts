@@ -8,12 +8,14 @@ export {
 } from "./schedule.ts";
 export {
   defineSchedule,
+  type Definition as ScheduleDefinition,
   type MissedOption,
   type Overlap,
   type RunOutcome,
   type RunRecord,
   type Schedule,
   type ScheduleChanges,
+  type ScheduledInput,
   type ScheduledJobOptions,
   type ScheduleOptions,
 } from "./schedule.ts";
@@ -26,4 +28,4 @@ export type {
   SchedulesFilter,
   ScheduleView,
 } from "./schedules.ts";
-export type { TimingOptions } from "./timing.ts";
+export type { MissedPolicy, TimingOptions, TimingRow } from "./timing.ts";

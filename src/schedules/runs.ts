@@ -7,6 +7,7 @@ import { enqueueIn } from "../jobs/enqueue-policy.ts";
 import { checkOptions } from "../jobs/enqueue.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import type { NewJob } from "../jobs/store.ts";
+import { hasLiveJob } from "./open-runs.ts";
 import {
   type Definition,
   firstTick,
@@ -19,13 +20,6 @@ import { LATE_MS, planTicks, timingOf, type TimingRow } from "./timing.ts";
 
 /** Runs of one schedule that wait for the end of a job. Further ticks are skipped. */
 export const QUEUED_MAX = 1_000;
-
-/** The jobs of so many runs are looked at to decide whether one has not ended. */
-const LIVE_LOOK_MAX = 20;
-
-/** Runs that are kept of each schedule; those of the last day are kept in any case. */
-export const RUNS_KEPT = 1_000;
-const RUNS_KEPT_MS = 86_400_000;
 
 /** What one transaction did. */
 export interface Fired {
@@ -111,28 +105,6 @@ async function decide(
   });
 }
 
-async function hasLiveJob(tx: Transaction, engine: Engine, name: string): Promise<boolean> {
-  const runs = await tx.all<{ job: string }>(sql`
-    select job_id as job
-      from holdfast.schedule_run
-     where schedule = ${name}
-       and job_id is not null
-     order by tick desc, is_manual desc
-     limit ${LIVE_LOOK_MAX}`);
-  if (runs.length === 0) return false;
-  const isOne = engine.among(
-    sql`id`,
-    runs.map(({ job }) => job),
-  );
-  // In one statement: a job that moves from one table to another is in exactly one of them.
-  const live = await tx.all(sql`
-    select id from holdfast.ready where ${isOne}
-     union all select id from holdfast.waiting where ${isOne}
-     union all select id from holdfast.lease where ${isOne}
-     limit 1`);
-  return live.length > 0;
-}
-
 interface PlannedRuns {
   readonly runs: readonly { readonly tick: number; readonly outcome: RunOutcome }[];
   readonly now: number;
@@ -166,6 +138,7 @@ async function enqueueRuns(
         outcome,
         job_id: job,
         at: now,
+        is_open: job === null ? 0 : 1,
       }),
     ),
   );
@@ -209,7 +182,7 @@ export async function releaseIn(
   const outcome = job?.added === true ? "enqueued" : "joined";
   await tx.run(sql`
     update holdfast.schedule_run
-       set outcome = ${outcome}, job_id = ${job?.id ?? null}, at = ${now}
+       set outcome = ${outcome}, job_id = ${job?.id ?? null}, at = ${now}, is_open = 1
      where schedule = ${name}
        and tick = ${run.tick}
        and is_manual = 0`);
@@ -237,23 +210,6 @@ export async function requestRunIn(
     manual: true,
   });
   return { job: runs[0]?.job ?? "", hints };
-}
-
-/** Deletes old runs of a schedule. They are kept long enough that a clock set back does not repeat a tick. */
-export async function pruneRuns(engine: Engine, name: string): Promise<number> {
-  const [oldest] = await engine.all<{ tick: number }>(sql`
-    select tick
-      from holdfast.schedule_run
-     where schedule = ${name}
-     order by tick desc
-     limit 1 offset ${RUNS_KEPT}`);
-  if (oldest === undefined) return 0;
-  return engine.run(sql`
-    delete from holdfast.schedule_run
-     where schedule = ${name}
-       and tick <= ${oldest.tick}
-       and tick < ${engine.now()} - ${RUNS_KEPT_MS}
-       and outcome <> 'queued'`);
 }
 
 // The rows of schedules and runs, and the writes that several changes share.
@@ -404,6 +360,20 @@ function isSameTiming(one: TimingRow, other: TimingRow): boolean {
   );
 }
 
+/**
+ * Workers of several names may declare the same: it belongs to the name that did so last, so that none of the others deletes
+ * it. That is not a change of the schedule, so nothing is audited.
+ */
+export async function adoptSchedule(
+  engine: Engine,
+  name: string,
+  { by, hash }: { readonly by: string; readonly hash: string },
+): Promise<void> {
+  await engine.run(
+    sql`update holdfast.schedule set declared_by = ${by} where name = ${name} and declared = ${hash}`,
+  );
+}
+
 export async function deleteSchedule(tx: Transaction, name: string): Promise<void> {
   await tx.run(sql`delete from holdfast.schedule_run where schedule = ${name}`);
   await tx.run(sql`delete from holdfast.schedule where name = ${name}`);
@@ -429,6 +399,10 @@ export async function insertAgain<T>(act: () => Promise<T>, tries = TRIES_MAX): 
 }
 
 export const scheduleHooks: JobHooks = {
+  async revived(tx, id) {
+    await tx.run(sql`update holdfast.schedule_run set is_open = 1 where job_id = ${id}`);
+  },
+
   upcoming: (engine) => sql`
            coalesce((select 0 from holdfast.schedule where queued_count > 0 and paused_at is null limit 1),
                     (select next_at from holdfast.schedule where paused_at is null and next_at is not null order by next_at limit 1)

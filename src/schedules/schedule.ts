@@ -14,7 +14,7 @@ import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkName, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole, checkWords } from "../core/options.ts";
 import { retryPolicy } from "../core/retry.ts";
-import { DEFAULT_QUEUE, type Task } from "../core/task.ts";
+import { type AnyTask, DEFAULT_QUEUE, type InputArguments, type InputOf } from "../core/task.ts";
 import { checkInputs, checkOptions, defaultsOf, type EnqueueOptions } from "../jobs/enqueue.ts";
 import {
   checkTiming,
@@ -31,10 +31,11 @@ export const DESCRIPTION_LENGTH_MAX = 500;
 const OPTIONS_BYTES_MAX = 8_192;
 
 export const overlaps = ["allow", "skip", "queue"] as const;
+/** What happens to a tick while the job of an earlier one has not ended. */
 export type Overlap = (typeof overlaps)[number];
 
-/** `enqueued`: it has a job. `joined`: another job held the key. `queued`: it waits. `skipped`: the one before was running. */
 export const runOutcomes = ["enqueued", "joined", "queued", "skipped"] as const;
+/** `enqueued`: it has a job. `joined`: another job held the key. `queued`: it waits. `skipped`: the one before was running. */
 export type RunOutcome = (typeof runOutcomes)[number];
 
 /** The options of enqueue() that make sense without a caller. */
@@ -56,15 +57,25 @@ export interface ScheduleChanges extends TimingOptions {
   readonly missed?: MissedOption;
   /** What happens to a tick while the job of an earlier one has not ended. Default "allow". */
   readonly overlap?: Overlap;
+  /** What it is for, for people. */
   readonly description?: string;
 }
 
-export interface ScheduleOptions<Input = unknown> extends ScheduleChanges {
+/** A schedule: its name, its task and input, and its timing. */
+export type ScheduleOptions<Of extends AnyTask | string = AnyTask | string> = Omit<
+  ScheduleChanges,
+  "input"
+> & {
   readonly name: string;
   /** A task, or the name of one for callers without its code. */
-  readonly task: Task<Input> | string;
-  readonly input?: NoInfer<Input>;
-}
+  readonly task: Of;
+} & ScheduledInput<InputOf<Of>>;
+
+/** It may be missing if the task needs none. */
+export type ScheduledInput<Input> =
+  InputArguments<Input, unknown> extends readonly [unknown, unknown?]
+    ? { readonly input: Input }
+    : { readonly input?: Input | null };
 
 /** A checked schedule, as it is stored. */
 export interface Definition extends TimingRow {
@@ -80,7 +91,7 @@ export interface Definition extends TimingRow {
   readonly description: string | null;
 }
 
-/** A schedule that a program declares. Give it to a worker, or export it from the tasks module. */
+/** A schedule that a program declares. Give it to a worker or to `schedules.create()`, or export it from the tasks module. */
 export interface Schedule {
   readonly name: string;
   readonly definition: Definition;
@@ -92,8 +103,22 @@ const TIMING = ["cron", "timeZone", "every", "offset"] as const;
 export const CHANGES = [...TIMING, "input", "options", "missed", "overlap", "description"] as const;
 const KNOWN = new Set<string>(["name", "task", ...CHANGES]);
 
-/** Declares a schedule in code. Workers store it when they start. */
-export function defineSchedule<Input>(options: ScheduleOptions<Input>): Schedule {
+/**
+ * Declares a schedule in code. Workers store it when they start.
+ *
+ * @example
+ * ```ts
+ * const nightly = defineSchedule({
+ *   name: "ping.nightly",
+ *   task: ping,
+ *   cron: "30 2 * * *",
+ *   timeZone: "Europe/Berlin",
+ * });
+ * await holdfast.startWorker({ tasks: [ping], schedules: [nightly] });
+ * ```
+ */
+export function defineSchedule<Of extends AnyTask | string>(options: ScheduleOptions<Of>): Schedule;
+export function defineSchedule(options: ScheduleOptions): Schedule {
   checkKnown(options, KNOWN);
   const definition = definitionOf(options);
   const { task, input = null } = options;
@@ -106,7 +131,7 @@ export function defineSchedule<Input>(options: ScheduleOptions<Input>): Schedule
   };
 }
 
-function definitionOf(options: ScheduleOptions<never> | ScheduleOptions): Definition {
+function definitionOf(options: ScheduleOptions): Definition {
   const { task } = options;
   const defaults =
     typeof task === "string"
@@ -121,11 +146,17 @@ function definitionOf(options: ScheduleOptions<never> | ScheduleOptions): Defini
     task: defaults.name,
     payload: payloadOf(options.input ?? null),
     options: jobOptionsOf(options.options ?? {}, defaults),
-    ...checkTiming(options),
+    ...possible(checkTiming(options)),
     ...missedOf(options.missed ?? "once"),
     overlap: checkOverlap(options.overlap ?? "allow"),
     description: descriptionOf(options.description),
   };
+}
+
+/** Cron expressions name no year, so one that matches no date after 1970 never will. */
+function possible(timing: TimingRow): TimingRow {
+  firstTick(timing, 0);
+  return timing;
 }
 
 function payloadOf(input: unknown): string {
@@ -248,6 +279,7 @@ export interface ScheduleRecord extends Definition {
   readonly errorAt: number | null;
 }
 
+/** What became of one tick of a schedule. */
 export interface RunRecord {
   readonly schedule: string;
   /** When it was due; for a manual run, when it was requested. */
@@ -268,6 +300,7 @@ export function isOutage(error: unknown): boolean {
   );
 }
 
+/** There is no schedule with this name. */
 export class ScheduleNotFoundError extends HoldfastError {
   readonly schedule: string;
 
@@ -280,6 +313,7 @@ export class ScheduleNotFoundError extends HoldfastError {
   }
 }
 
+/** A schedule with this name exists. */
 export class ScheduleExistsError extends HoldfastError {
   readonly schedule: string;
 

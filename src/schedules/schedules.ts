@@ -2,6 +2,7 @@
 import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions, sha256 } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
+import type { AnyTask } from "../core/task.ts";
 import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";
 import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import {
@@ -75,13 +76,17 @@ export interface ScheduleView {
   readonly errorAt: number | null;
 }
 
+/** A schedule with its next runs. */
 export interface ScheduleDetails extends ScheduleView {
   /** The next five ticks. */
   readonly nextRuns: readonly number[];
 }
 
+/** Which schedules to list, and how many. */
 export interface SchedulesFilter {
+  /** Schedules of this task. */
   readonly task?: string;
+  /** Only paused schedules, or only those that are not. */
   readonly paused?: boolean;
   /** The last name of the page before. */
   readonly after?: string;
@@ -89,6 +94,7 @@ export interface SchedulesFilter {
   readonly limit?: number;
 }
 
+/** A page of the runs of a schedule. */
 export interface RunsFilter {
   /** The last tick of the page before. */
   readonly before?: number;
@@ -96,6 +102,7 @@ export interface RunsFilter {
   readonly limit?: number;
 }
 
+/** A timing to preview, and how many runs. */
 export interface PreviewOptions extends TimingOptions {
   /** Default 5, at most 100. */
   readonly count?: number;
@@ -103,6 +110,7 @@ export interface PreviewOptions extends TimingOptions {
   readonly after?: Date | number;
 }
 
+/** A timing in words, with its next runs. */
 export interface Preview {
   readonly words: string;
   readonly nextRuns: readonly number[];
@@ -113,6 +121,7 @@ interface SchedulesParts {
   readonly newId: () => string;
 }
 
+/** Creates, edits, pauses and lists schedules: `holdfast.schedules`. */
 export class Schedules {
   readonly #store: SchedulesParts["store"];
   readonly #newId: () => string;
@@ -123,16 +132,21 @@ export class Schedules {
     this.#newId = newId;
   }
 
-  /** Creates a schedule; it takes effect at once, in all workers. Throws ScheduleExistsError. */
-  async create<Input>(
-    schedule: ScheduleOptions<Input>,
+  /**
+   * Creates a schedule, also from what `defineSchedule()` returned; it takes effect at once, in all workers. Throws
+   * ScheduleExistsError.
+   */
+  async create<Of extends AnyTask | string>(
+    schedule: ScheduleOptions<Of> | Schedule,
     options: OperatorOptions & { readonly paused?: boolean } = {},
     /** @internal The id of the audit line: a call that is repeated with it changes nothing. */
     id?: string,
   ): Promise<ScheduleView> {
     checkKnown(options, CREATE_OPTIONS);
     const { paused = false, ...by } = options;
-    const { definition, check } = defineSchedule(schedule);
+    const { definition, check } = isSchedule(schedule)
+      ? schedule
+      : defineSchedule(schedule as ScheduleOptions);
     await check();
     const state = { paused: checkBoolean("paused", paused) };
     const operator = anyOperator(by, () => id ?? this.#newId());
@@ -166,6 +180,7 @@ export class Schedules {
     return viewOf(await this.#store.schedules.pause(checkName("name", name), this.#by(options)));
   }
 
+  /** Ends a pause: it continues with its next tick. */
   async resume(name: string, options: OperatorOptions = {}): Promise<ScheduleView> {
     return viewOf(await this.#store.schedules.resume(checkName("name", name), this.#by(options)));
   }
@@ -279,10 +294,15 @@ export function viewOf(record: ScheduleRecord): ScheduleView {
   };
 }
 
+function isSchedule(value: object): value is Schedule {
+  const { check, definition } = (value ?? {}) as Partial<Schedule>;
+  return typeof check === "function" && typeof definition === "object";
+}
+
 export function checkSchedules(schedules: readonly Schedule[]): readonly Schedule[] {
   const names = new Set<string>();
   for (const schedule of checkList("schedules", schedules)) {
-    if (typeof schedule?.check !== "function" || typeof schedule.definition !== "object") {
+    if (!isSchedule(schedule)) {
       const problem = "pass schedules made with defineSchedule().";
       throw new InvalidArgumentError({ field: "schedules", problem });
     }

@@ -25,7 +25,9 @@ import {
   ScheduleNotFoundError,
   type ScheduleRecord,
 } from "./schedule.ts";
+import { pruneRuns } from "./open-runs.ts";
 import {
+  adoptSchedule,
   deleteSchedule,
   detailOf,
   findSchedule,
@@ -34,7 +36,6 @@ import {
   insertAgain,
   insertSchedule,
   lockSchedule,
-  pruneRuns,
   type RecentFilter,
   recentRuns,
   releaseIn,
@@ -224,8 +225,8 @@ export class SqlSchedules {
   }
 
   /**
-   * Stores what workers of one name declare: adds new schedules, changes those whose declaration changed, and deletes those
-   * that are not declared any more. Returns the names of each kind.
+   * Stores what workers of one name declare: adds new schedules, changes those whose declaration changed, whatever the name
+   * of the workers that declared it before, and deletes those that are not declared any more. Returns the names of each kind.
    */
   async declare(group: string, schedules: readonly Declared[], actor: string): Promise<Reconciled> {
     const newId = makeIds(this.#engine.runtime);
@@ -385,15 +386,19 @@ export class SqlSchedules {
     by: OperatorEntry,
   ): Promise<"added" | "changed" | null> {
     const { name } = definition;
-    // Most starts find what they declare.
+    // Most starts find what they declare. An operator may have edited it since: it stays as it is.
     const known = await findSchedule(this.#engine, name);
-    if (known?.declaredBy === group && known.declared === hash) return null;
+    if (known?.declared === hash) {
+      const adopt = () => adoptSchedule(this.#engine, name, { by: group, hash });
+      if (known.declaredBy !== group) await this.#db.write(adopt, adopt); // idempotent
+      return null;
+    }
     if (known !== null) await this.#handleDue(name);
     const declare = (): Promise<"added" | "changed" | null> =>
       this.#engine.transaction(async (tx) => {
         const engine = this.#engine;
         const before = await lockSchedule(engine, tx, name);
-        if (before?.declaredBy === group && before.declared === hash) return null;
+        if (before?.declared === hash) return null;
         const declared = { by: group, hash };
         if (before === null) {
           await insertSchedule(engine, tx, definition, { pausedBy: null, declared });

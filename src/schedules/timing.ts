@@ -35,6 +35,7 @@ export interface TimingRow {
   readonly offsetMs: number | null;
 }
 
+/** When a schedule is due: a cron expression in a time zone, or an interval. */
 export interface TimingOptions {
   /** Five fields, or six with seconds first; or a nickname such as "@daily". */
   readonly cron?: string;
@@ -54,7 +55,9 @@ export interface Timing {
 
 export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): TimingRow {
   if ((cron === undefined) === (every === undefined)) {
-    const problem = 'pass either cron ("30 2 * * *") or every ("10m"), but not both.';
+    const which = 'either cron ("30 2 * * *") or every ("10m")';
+    const problem =
+      cron === undefined ? `pass ${which}; neither was passed.` : `pass ${which}, but not both.`;
     throw new InvalidArgumentError({ field: "cron", problem });
   }
   if (cron !== undefined) {
@@ -282,6 +285,7 @@ const SPAN_MS = 60_000;
 const GROWTH = 4;
 
 const missedPolicies = ["skip", "once", "all"] as const;
+/** What runs at once if ticks were missed. */
 export type MissedPolicy = (typeof missedPolicies)[number];
 
 interface Due {

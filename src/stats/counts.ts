@@ -148,6 +148,7 @@ export async function lastCounts(engine: Engine): Promise<AgedCounts | null> {
   return { countedAt, tookMs, ageMs, queues: byQueue(counts) };
 }
 
+/** How many jobs each queue has, by status, and when that was counted. */
 export interface Counts {
   /** The instant of the count, by the database's clock. */
   readonly countedAt: number;
@@ -156,11 +157,13 @@ export interface Counts {
   readonly queues: readonly QueueDepth[];
 }
 
+/** Counts, and how old they are. */
 export interface AgedCounts extends Counts {
   /** How long ago that was, by the database's clock. */
   readonly ageMs: number;
 }
 
+/** How many jobs of a queue have each status, and since when the oldest is pending. */
 export interface QueueDepth {
   readonly queue: string;
   /**

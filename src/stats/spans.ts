@@ -10,6 +10,7 @@ import { sql, type Sql } from "../database/sql.ts";
 
 // The figures of a queue in a minute, or in a longer step: what arrived, what ended, and how long that took.
 
+/** What happened in one minute. */
 export interface MinuteStats {
   /** The instant it began. */
   readonly minute: number;

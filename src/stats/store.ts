@@ -88,15 +88,19 @@ const ROWS_MAX = 50_000;
 
 const MINUTES_OPTIONS = new Set(["for", "queue"]);
 
+/** Which minutes. */
 export interface MinutesOptions {
   /** How far back. Default 1 hour, at most 7 days. */
   readonly for?: Duration;
+  /** Only jobs of this queue. */
   readonly queue?: string;
 }
 
+/** Counts of jobs and minutes: `holdfast.figures`. */
 export class Stats {
   readonly #stats: StatsStore;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(stats: StatsStore) {
     this.#stats = stats;
   }

@@ -168,7 +168,8 @@ export function rerunCommand(kit: Kit): Command {
       "after",
       `
 Steps before it keep their results. Effects, commits and calls from there on
-happen again, so you must name each with --confirm. The audit log records the rerun.`,
+happen again, so you must name each with --confirm. The audit log records the
+rerun.`,
     )
     .action((id: string, options: RerunOptions) => rerunJob(kit, id, options));
 }

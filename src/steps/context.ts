@@ -6,13 +6,13 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
-import { decodeError } from "../core/error-record.ts";
+import { decodeError, type FailedStep } from "../core/error-record.ts";
 import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
 import {
   type CallOptions,
   type Effect,
   encodeStep,
-  type EventType,
   type Found,
   JOB_ENDED,
   KEPT,
@@ -21,7 +21,7 @@ import {
   type StepMatching,
   type StepName,
   type StepRecord,
-  type Task,
+  type AnyTask,
   type UserTransaction,
 } from "../core/task.ts";
 import { calledId } from "../core/id.ts";
@@ -44,6 +44,7 @@ import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { FinishedRecord } from "../jobs/store.ts";
 import { inSpan, type OpenSpan } from "../tracing/tracing.ts";
 import { CallFailedError, EventTimeoutError, NotDoneError, SuspendedError } from "./errors.ts";
+import { StepFailures, tookSince } from "./failed-step.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import type { StepsStore, StepWrite } from "./store.ts";
 
@@ -85,6 +86,8 @@ type CallFacts = ConstructorParameters<typeof CallFailedError>[0];
 interface Entered {
   readonly step: NewStep;
   readonly kept: StepRecord | undefined;
+  /** By the monotonic clock. */
+  readonly begunAt: number;
 }
 
 /** What a job waits for, and how long. */
@@ -103,6 +106,7 @@ export class Steps {
   #underWay = 0;
   #changes = 0;
   readonly #pauses: Pause[] = [];
+  readonly #failures: StepFailures;
   /** The job ends in a transaction of the user's: no step is stored after that. */
   #isComplete = false;
   /** The function has ended, so waits that it does not await must not suspend the job. */
@@ -111,13 +115,16 @@ export class Steps {
 
   constructor(parts: StepsParts) {
     this.#parts = parts;
+    this.#failures = new StepFailures(parts.runtime);
   }
 
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
     checkBody("step", body);
-    return this.#run(name, "step", async ({ step, kept }) => {
+    return this.#run(name, "step", async ({ step, kept, begunAt }) => {
       const value = await this.#inSpan(step, async () => this.#asOwner(body));
-      await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
+      const result = encodeStep(value, step);
+      const tookMs = tookSince(this.#parts.runtime, begunAt);
+      await this.#put(step, kept, { status: "done", result, tookMs });
       return value;
     });
   }
@@ -192,11 +199,7 @@ export class Steps {
     return answer.payload as Payload;
   }
 
-  async call<Input, Result>(
-    task: Task<Input, Result>,
-    input: Input,
-    options: CallOptions = {},
-  ): Promise<Result> {
+  async call<Result>(task: AnyTask, input: unknown, options: CallOptions = {}): Promise<Result> {
     const { name = task.name, ...rest } = checkCall(task, options);
     const defaults = defaultsOf(task);
     const terms = termsHere(checkOptions(rest, defaults), this.#parts.span);
@@ -284,15 +287,21 @@ export class Steps {
     this.#changes += 1;
     try {
       await this.#checkMayContinue();
-      const entered = { step, kept: await this.#find(step) };
-      if (entered.kept?.status === "done") return readable(entered.kept.result) as T;
+      const kept = await this.#find(step);
+      if (kept?.status === "done") return readable(kept.result) as T;
       await this.#checkMayContinue();
-      return await inside.run(this, make, entered);
+      const entered = { step, kept, begunAt: this.#parts.runtime.monotonic() };
+      return await this.#failures.during(entered, () => inside.run(this, make, entered));
     } finally {
       this.#underWay -= 1;
       this.#changes += 1;
       this.#suspendIfIdle();
     }
+  }
+
+  /** The step that made the attempt fail; null: none did. */
+  failedBy(error: unknown, isGivenUp: boolean): FailedStep | null {
+    return this.#failures.of(error, isGivenUp);
   }
 
   #inSpan<T>({ name, kind }: NewStep, make: () => Promise<T>): Promise<T> {
@@ -340,7 +349,7 @@ export class Steps {
   async #put(
     step: NewStep,
     before: NewStep | undefined,
-    to: Pick<StepWrite, "status" | "result">,
+    to: Pick<StepWrite, "status" | "result" | "tookMs">,
   ): Promise<void> {
     const { store, fence } = this.#parts;
     const written = await store.steps.put(fence, { ...step, ...to, isNew: before === undefined });
@@ -390,7 +399,7 @@ export class Steps {
     ended: FinishedRecord,
   ): Promise<Result> {
     const { id, task, status, error, result } = ended;
-    if (status !== "done") {
+    if (status !== "done" || error !== null) {
       const said = error === null ? "it was cancelled." : decodeError(error).message;
       throw await this.#fail(step, before, { id, task, status, said });
     }
@@ -466,7 +475,7 @@ function checkWait<Options extends object>(event: EventType, options: Options): 
 }
 
 /** Refuses a name: the types of input and result, and the schema, come from the task. */
-function checkCall(task: Task, options: CallOptions): CallOptions {
+function checkCall(task: AnyTask, options: CallOptions): CallOptions {
   checkKnown(options, CALL_OPTIONS);
   if (typeof task?.run === "function") return options;
   const alone = typeof task === "string" ? "; a name alone is not enough" : "";

@@ -55,14 +55,16 @@ export class EventTimeoutError extends HoldfastError {
   }
 }
 
-/** A called job failed or was cancelled. */
+/** A called job failed or was cancelled, or its result could not be stored. */
 export class CallFailedError extends HoldfastError {
   readonly id: string;
   readonly task: string;
   readonly status: string;
 
   constructor(facts: { id: string; task: string; status: string; said: string }) {
-    const ending = facts.status === "cancelled" ? "was cancelled." : `failed: ${facts.said}`;
+    const { status, said } = facts;
+    const verb = status === "done" ? "is done, but gives no result" : "failed";
+    const ending = status === "cancelled" ? "was cancelled." : `${verb}: ${said}`;
     super("CALL_FAILED", `The job it called, ${facts.id} (${facts.task}), ${ending}`);
     this.id = facts.id;
     this.task = facts.task;

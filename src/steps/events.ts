@@ -4,7 +4,8 @@
  * A job that begins to wait and a process that emits both change the event's row first, so one of them sees the other's
  * change. No wake-up is lost, whichever comes first.
  */
-import { type Emitted, JOB_ENDED, type NewEvent } from "../core/task.ts";
+import type { Emitted, NewEvent } from "../core/event.ts";
+import { JOB_ENDED } from "../core/task.ts";
 import { isCalled } from "../core/id.ts";
 import type { Wait } from "../core/job.ts";
 import type { JoinedTransaction } from "../database/database.ts";

@@ -1,6 +1,6 @@
 /** Routes of effects in doubt and of events. */
 import { z } from "zod";
-import { defineEvent, type Emitted, type EventType } from "../core/task.ts";
+import { defineEvent, type Emitted, type EventType } from "../core/event.ts";
 import { auditedBy, route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { Jobs } from "../jobs/jobs.ts";

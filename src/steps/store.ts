@@ -6,10 +6,9 @@
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
+import type { Emitted, NewEvent } from "../core/event.ts";
 import type {
   EffectInDoubt,
-  Emitted,
-  NewEvent,
   NewStep,
   RerunPlan,
   StepName,
@@ -40,6 +39,7 @@ import {
   forget,
   stopWaiting,
 } from "./events.ts";
+import { tookSince } from "./failed-step.ts";
 import { planOf, rerun, type RerunRequest, stepsOf, timesTakenBack } from "./rerun.ts";
 
 export interface StepWrite extends NewStep {
@@ -48,6 +48,8 @@ export interface StepWrite extends NewStep {
   readonly result: string | null;
   /** False: it began before. */
   readonly isNew: boolean;
+  /** How long it has run, if it is written once, when it is done. */
+  readonly tookMs?: number;
 }
 
 /** The public methods of the class, for other implementations. */
@@ -132,13 +134,17 @@ export class SqlSteps {
   ): Promise<void> {
     const engine = this.#engine;
     const hints: Hint[] = [];
+    const { runtime } = engine;
+    let begunAt = runtime.monotonic();
     const collecting = (tx: UserTransaction): Promise<string | null> => {
+      begunAt = runtime.monotonic();
       this.#db.collectHints(tx, hints);
       return body(tx);
     };
     const commit = async (): Promise<void> => {
       await engine.userTransaction(collecting, async (tx, result) => {
-        const done = { ...step, status: "done", result, isNew: true } as const;
+        const tookMs = tookSince(runtime, begunAt);
+        const done = { ...step, status: "done", result, isNew: true, tookMs } as const;
         const written = await tx.run(insertion(engine, fence, done));
         if (written === 0) throw new LeaseLostError(fence);
       });
@@ -228,13 +234,13 @@ async function lookUpCommit(engine: Engine, fence: Fence, step: NewStep): Promis
 }
 
 function insertion(engine: Engine, fence: Fence, step: StepWrite): Sql {
-  const { name, occurrence, position, kind, status, result } = step;
+  const { name, occurrence, position, kind, status, result, tookMs = 0 } = step;
   const now = engine.now();
   return sql`
     insert into holdfast.step
            (job_id, name, occurrence, position, kind, status, epoch, begun_at, ended_at, result)
     select l.id, ${engine.typed(name)}, ${engine.typed(occurrence)}, ${engine.typed(position)}, ${engine.typed(kind)},
-           ${engine.typed(status)}, l.epoch, ${now}, ${status === "begun" ? sql`null` : now}, ${engine.typed(result)}
+           ${engine.typed(status)}, l.epoch, ${now} - ${engine.typed(tookMs)}, ${status === "begun" ? sql`null` : now}, ${engine.typed(result)}
       from (select id, epoch from holdfast.lease where ${isFence(fence)} ${engine.lockRows()}) l`;
 }
 

@@ -1,6 +1,6 @@
 /** Tables for a terminal: aligned, and truncated with … to fit its width. */
 import { formatMs } from "../core/duration.ts";
-import { packageCode } from "../core/version.ts";
+import { codeFile } from "../core/version.ts";
 import type { Status } from "../core/job.ts";
 import { ownRedaction } from "../config/redaction.ts";
 import { visible } from "../core/text.ts";
@@ -197,7 +197,7 @@ export function applicationStack(stack: string): string {
 }
 
 function isForeign(frame: string): boolean {
-  return /\bnode:/.test(frame) || INSTALLED.test(frame) || frame.includes(`${packageCode}/`);
+  return /\bnode:/.test(frame) || INSTALLED.test(frame) || frame.includes(`${codeFile("")}/`);
 }
 
 /** Users' data as JSON, without what the redaction rules hide. */

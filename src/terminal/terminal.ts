@@ -211,7 +211,7 @@ export interface CommandKit<App> {
   readonly terminal: Terminal;
   /** For commands that need an existing database of this version. */
   readonly open: (url: string) => Promise<App & AsyncDisposable>;
-  /** For commands that enqueue or configure: creates a missing database, migrates an old one, and says so. */
+  /** For commands that enqueue or configure: creates a missing database that was named, migrates an old one, and says so. */
   readonly openForWork: (
     url: string,
     say: (line: string) => void,

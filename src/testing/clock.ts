@@ -30,6 +30,7 @@ interface Due {
   readonly call: () => void;
 }
 
+/** Options of `testClock()`. */
 export interface TestClockOptions {
   /** The same seed gives the same waits, ids and run. Default 1. */
   readonly seed?: number;
@@ -44,6 +45,7 @@ export function testClock(
   return new TestClock(start, options);
 }
 
+/** A clock that stands still until a test advances it. */
 export class TestClock implements Runtime {
   readonly random: () => number;
   readonly #startAt: number;

@@ -15,6 +15,8 @@ import type { Logger } from "../core/log.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
 import type { ClaimedJob, JobSummary, ListFilter } from "../jobs/store.ts";
+import type { Schedule } from "../schedules/schedule.ts";
+import { checkSchedules, declareSchedules } from "../schedules/schedules.ts";
 import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
 import { guardProcess, runTraced } from "../worker/failure.ts";
 import { TestClock, testClock } from "./clock.ts";
@@ -29,28 +31,39 @@ const PROMOTE_BATCH = 500;
 
 const PAGE = 500;
 
-const KNOWN = new Set(["skipTime", "attempts"]);
+const KNOWN = new Set(["skipTime", "attempts", "schedules"]);
+
+/** The name under which schedules are declared. */
+const DECLARED_BY = "drain";
 
 const WAITING = ["scheduled", "retry", "waiting"] as const satisfies readonly Status[];
 
 const LIVE = ["pending", "processing", ...WAITING] as const satisfies readonly Status[];
 
+/** Options of `drain()`. */
 export interface DrainOptions {
   /** Let the test's clock jump to the next retry or delayed job until all are finished. */
   readonly skipTime?: boolean;
+  /**
+   * Declares these schedules first, as a worker would when it starts. The clock does not jump to their ticks: advance it,
+   * and drain again.
+   */
+  readonly schedules?: readonly Schedule[];
   /** The most attempts, before the drain throws DrainLimitError. Default 10,000. */
   readonly attempts?: number;
 }
 
+/** A job that ran in a drain, or was left. */
 export interface DrainedJob {
   readonly id: string;
   readonly task: string;
   readonly status: Status;
   readonly attempts: number;
-  /** The error of the last attempt; absent when the job is done. */
+  /** The error of the last attempt; absent when the job is done, unless its result could not be stored. */
   readonly error?: ErrorRecord;
 }
 
+/** What a drain did. */
 export interface Drained {
   /** The jobs that ran, in the order of their first attempt, with their current status. */
   readonly jobs: readonly DrainedJob[];
@@ -85,10 +98,12 @@ export async function drain(
   options: DrainOptions = {},
 ): Promise<Drained> {
   checkKnown(options, KNOWN);
-  const { skipTime = false, attempts = DRAIN_ATTEMPTS_MAX } = options;
+  const { skipTime = false, attempts = DRAIN_ATTEMPTS_MAX, schedules } = options;
   checkWhole("attempts", attempts, { least: 1, most: Number.MAX_SAFE_INTEGER });
   const clock = skipTime ? checkClock(holdfast) : null;
   const run = new Drain(holdfast, taskMap(tasks), attempts);
+  if (schedules !== undefined)
+    await declareSchedules(DECLARED_BY, checkSchedules(schedules), holdfast.store.schedules);
   const unguard = guardProcess();
   const runAll = async (): Promise<void> => {
     await run.runDue();
@@ -247,7 +262,8 @@ class Drain {
     if (job === null) return [];
     const { task, status, attempts, lastError } = job;
     const summary = { id, task, status, attempts };
-    return [status === "done" || lastError === null ? summary : { ...summary, error: lastError }];
+    const isOver = status === "done" && lastError?.code !== "RESULT_NOT_STORED";
+    return [isOver || lastError === null ? summary : { ...summary, error: lastError }];
   }
 }
 
@@ -278,22 +294,37 @@ const NO_VERSION = "build-0";
 
 const TEST_OPTIONS = new Set(["start", "seed", "logger"]);
 
+/** Options of `openTestHoldfast()`. */
 export interface TestHoldfastOptions {
   /** The initial time. Default: an instant in January 2027. */
   readonly start?: Date | number;
   /** The same seed gives the same run. Default 1. */
   readonly seed?: number;
+  /** Default: silent. */
   readonly logger?: Logger;
 }
 
+/** A Holdfast for one test, with its clock. */
 export interface TestHoldfast extends AsyncDisposable {
+  /** A Holdfast in memory that shares nothing with others. */
   readonly holdfast: Holdfast;
+  /** Its clock. */
   readonly clock: TestClock;
   /** `drain()` on this Holdfast. */
   drain(tasks: readonly AnyTask[], options?: DrainOptions): Promise<Drained>;
 }
 
-/** Opens a Holdfast that shares nothing with others; `await using` closes it, with its workers. */
+/**
+ * Opens a Holdfast that shares nothing with others; `await using` closes it, with its workers.
+ *
+ * @example
+ * ```ts
+ * await using bench = await openTestHoldfast();
+ * await bench.holdfast.enqueue(ping);
+ * const { totals } = await bench.drain([ping], { skipTime: true });
+ * assert.equal(totals.done, 1);
+ * ```
+ */
 export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
   checkKnown(options, TEST_OPTIONS);
   const { start, logger, ...rest } = options;

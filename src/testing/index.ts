@@ -1,6 +1,6 @@
 /** Published as `holdfast/testing`: what an application's own tests need. */
 
-export type { Runtime } from "../core/runtime.ts";
+export type { Gauge, Runtime, Timer } from "../core/runtime.ts";
 export { testClock, type TestClock, type TestClockOptions } from "./clock.ts";
 export {
   drain,

@@ -75,8 +75,6 @@ function createCommand(kit: Kit): Command {
     .addHelpText(
       "after",
       `
-Example:
-  ${EXAMPLE}
 Once a token exists, every request needs one, even from this machine:
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8080/api/v1/jobs`,
     )

@@ -17,8 +17,11 @@ import { sql } from "../database/sql.ts";
 //
 // Invalid headers are ignored, as the standard requires; an invalid trace from the application is refused with a reason.
 
+/** A trace, in the format of W3C Trace Context. */
 export interface TraceContext {
+  /** The header `traceparent`. */
   readonly traceparent: string;
+  /** The header `tracestate`. */
   readonly tracestate: string | null;
 }
 
@@ -128,12 +131,24 @@ const TRACER = "holdfast";
 type SpanKind = "producer" | "consumer" | "internal";
 export type SpanFacts = Readonly<Record<string, string | number>>;
 
+/** What OpenTelemetry's conventions for messaging require of every span about a message. */
+export function messagingFacts(name: string, type: "send" | "process", queue: string): SpanFacts {
+  return {
+    "messaging.system.name": "holdfast",
+    "messaging.operation.name": name,
+    "messaging.operation.type": type,
+    "messaging.destination.name": queue,
+  };
+}
+
 interface NewSpan {
   readonly name: string;
   readonly kind: SpanKind;
   readonly facts?: SpanFacts;
   /** Default: the active span, if there is one. */
   readonly parent?: TraceContext;
+  /** The span that created the message: the conventions want a link to it, whether or not it is the parent. */
+  readonly link?: TraceContext;
   /** The parent if no span is active: not every application registers a context manager. */
   readonly within?: OpenSpan | null;
   /** Ignores the active span: without a parent, it begins a new trace. */
@@ -188,7 +203,7 @@ export function openSpan(span: NewSpan): OpenSpan | null {
   try {
     const { name, kind, facts = {} } = span;
     const around = surroundings(otel, span);
-    const options = { kind: KINDS[kind], attributes: { ...facts } };
+    const options = { kind: KINDS[kind], attributes: { ...facts }, links: linksOf(otel, span) };
     return new ApiSpan(otel, own.startSpan(name, options, around), around);
   } catch {
     return null;
@@ -258,6 +273,11 @@ function surroundings(
   return isAlone && within instanceof ApiSpan ? within.around : base;
 }
 
+function linksOf(otel: typeof Otel, { link }: NewSpan): Otel.Link[] {
+  const context = link === undefined ? null : readTrace(otel, link);
+  return context === null ? [] : [{ context }];
+}
+
 function readTrace(otel: typeof Otel, { traceparent, tracestate }: TraceContext) {
   const read = parseTraceparent(traceparent);
   if (read === null) return null;
@@ -300,7 +320,8 @@ class ApiSpan implements OpenSpan {
 
   fail(error: unknown): void {
     this.#quietly(() => {
-      const { name, message, stack } = describeError(error);
+      const { name, message, code, stack } = describeError(error);
+      this.#span.setAttribute("error.type", code ?? name);
       this.#span.recordException({ name, message, ...(stack === null ? {} : { stack }) });
       this.#span.setStatus({ code: STATUS_ERROR, message });
     });

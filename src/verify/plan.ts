@@ -45,6 +45,8 @@ export interface Preset {
   readonly ticks: boolean;
   /** Fewer jobs a second after the last fault mean failure. */
   readonly jobsPerSecondLeast: number;
+  /** A slow machine gets fewer jobs and faults, and not more time. */
+  readonly isOnTime: boolean;
 }
 
 export interface Plan extends Omit<Preset, "faults"> {
@@ -109,6 +111,7 @@ export function torturePreset(parts: {
     victims: ["worker", "producer"],
     ticks: true,
     jobsPerSecondLeast: 40,
+    isOnTime: true,
   };
 }
 
@@ -128,6 +131,7 @@ export function demoPreset({ orders, workers }: { orders: number; workers: numbe
     victims: ["worker"],
     ticks: false,
     jobsPerSecondLeast: 2, // The demo may run on a slow machine.
+    isOnTime: false, // All orders are shown.
   };
 }
 

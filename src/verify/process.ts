@@ -16,6 +16,8 @@ export interface ProcessConfig extends Workload {
   readonly producers: number;
   readonly jobs: number;
   readonly ms: number;
+  /** When the time is over, the remaining jobs are left out. Nor are jobs added while many are pending. */
+  readonly isOnTime: boolean;
 }
 
 export type Order = { readonly kind: "stop" } | { readonly kind: "block"; readonly ms: number };

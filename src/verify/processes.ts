@@ -274,21 +274,24 @@ export class Nemesis {
     this.#parts = parts;
   }
 
-  /** Resolves after the last fault, when all lasting ones are over. */
-  async carryOut(faults: readonly Fault[]): Promise<void> {
+  /** Resolves when all faults are over. Those that would begin later than `untilMs` are left out, but for the last. */
+  async carryOut(faults: readonly Fault[], untilMs: number): Promise<void> {
     const { signal } = this.#parts;
     const startedAt = systemRuntime.monotonic();
     for (const fault of faults) {
       const waitMs = startedAt + fault.atMs - systemRuntime.monotonic();
       if (waitMs > 0) await sleep(systemRuntime, waitMs, { signal });
       if (signal.aborted) break;
-      if (await this.#strike(fault)) this.done[fault.kind] = (this.done[fault.kind] ?? 0) + 1;
+      const isLast = fault === faults.at(-1);
+      const mayTry = (): boolean => isLast || systemRuntime.monotonic() - startedAt <= untilMs;
+      if (await this.#strike(fault, mayTry))
+        this.done[fault.kind] = (this.done[fault.kind] ?? 0) + 1;
     }
     await Promise.all(this.#lasting);
   }
 
-  async #strike(fault: Fault): Promise<boolean> {
-    for (let looks = 0; looks < LOOKS_MAX && !this.#parts.signal.aborted; looks += 1) {
+  async #strike(fault: Fault, mayTry: () => boolean): Promise<boolean> {
+    for (let looks = 0; looks < LOOKS_MAX && mayTry() && !this.#parts.signal.aborted; looks += 1) {
       if (await this.#try(fault)) return true;
       await sleep(systemRuntime, LOOK_MS);
     }

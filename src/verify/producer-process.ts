@@ -9,6 +9,7 @@ import { existsSync } from "node:fs";
 import { openHoldfast } from "../app/holdfast.ts";
 import { OutcomeUnknownError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
+import { sql } from "../database/sql.ts";
 import {
   endWithParent,
   type ProcessConfig,
@@ -32,9 +33,15 @@ const TRIES_MAX = 600;
 
 const CANCEL_MS_MAX = 500;
 
+/** With so many pending jobs, a run that ends on time waits with more: a slow machine could not end them. */
+const PENDING_MAX = 200;
+
+/** The last jobs are due when the time is over. */
+const LATE_MS_MAX = 1_000;
+
 const config = JSON.parse(process.argv[2] ?? "{}") as ProcessConfig;
 
-const { place, producers, jobs, ms } = config;
+const { place, producers, jobs, ms, isOnTime } = config;
 
 const earlier = existsSync(config.processLog) ? readProcessLog(config.processLog) : [];
 
@@ -75,12 +82,28 @@ async function produce(): Promise<void> {
   while (n < jobs) {
     const due: Piece[] = [];
     const dueMs = systemRuntime.now() - startedAt;
+    if (isOnTime && dueMs > ms + LATE_MS_MAX) return;
+    if (isOnTime && !(await mayAdd())) {
+      await sleep(systemRuntime, TICK_MS);
+      continue;
+    }
     for (; due.length < AT_ONCE_MAX && n < jobs && (ms * n) / jobs <= dueMs; n += producers)
       due.push(pieceOf(config, n));
     const together = due.filter(({ kind }) => kind === "plain");
     const others = due.filter(({ kind }) => kind !== "plain");
     await Promise.all([enqueueTogether(together), ...others.map(offer)]);
     if (due.length < AT_ONCE_MAX) await sleep(systemRuntime, TICK_MS);
+  }
+}
+
+async function mayAdd(): Promise<boolean> {
+  try {
+    const pending = await holdfast.store.db.engine.all(
+      sql`select id from holdfast.ready limit ${PENDING_MAX}`,
+    );
+    return pending.length < PENDING_MAX;
+  } catch {
+    return false; // The database is away.
   }
 }
 

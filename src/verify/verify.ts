@@ -12,6 +12,7 @@ import { Bank, LEDGER } from "./tasks.ts";
 import type { Columns, Rows, Table, Ticking, Witnessed } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";
 import { type Database, type Row, watchedTables, WITNESS } from "./database.ts";
+import { DRAIN_MS_MAX, type Drained, notReached } from "./not-reached.ts";
 import { type Health, Nemesis, Processes, Proxy } from "./processes.ts";
 import {
   countFaults,
@@ -73,6 +74,9 @@ const DOUBTS_MS = 1_000;
 /** The kit gives up when no job has ended for this long. */
 const STUCK_MS = 60_000;
 
+/** If a job has ended this recently, the rest is slow, and not stuck. */
+const SLOW_MS = 15_000;
+
 const BACKOFF_MS_MAX = 200;
 
 /** After kill -9 of all workers, all start again, and the jobs that they held pause before their next attempt. */
@@ -114,7 +118,7 @@ export async function verify(options: VerifyOptions): Promise<Report> {
 interface Ending {
   readonly bank: Bank;
   readonly nemesis: Nemesis;
-  readonly drained: { readonly ms: number | null; readonly limitMs: number };
+  readonly drained: Drained;
   readonly schedule: Ticking | null;
 }
 
@@ -162,7 +166,7 @@ class Run {
     });
     await this.#watch(processes, nemesis, processes.start());
     const person = this.#resolveEffects({ holdfast, bank, processLog }, ending.signal);
-    const struck = nemesis.carryOut(this.#plan.faults);
+    const struck = nemesis.carryOut(this.#plan.faults, this.#faultsMs);
     try {
       await this.#watch(processes, nemesis, struck);
       const schedule = from === null ? null : await this.#endTicks(holdfast, from);
@@ -291,25 +295,32 @@ class Run {
     }
   }
 
-  /** How long the remaining jobs took after the last fault, and how long they may take. */
-  async #drain(
-    processes: Processes,
-    nemesis: Nemesis,
-  ): Promise<{ ms: number | null; limitMs: number }> {
+  /** So late a fault may still begin. */
+  get #faultsMs(): number {
+    return this.#plan.isOnTime ? this.#plan.ms : Number.POSITIVE_INFINITY;
+  }
+
+  /** Waits for the remaining jobs after the last fault. */
+  async #drain(processes: Processes, nemesis: Nemesis): Promise<Drained> {
     const startedAt = systemRuntime.monotonic();
-    const { jobs, jobsPerSecondLeast } = this.#plan;
+    const { jobs, jobsPerSecondLeast, isOnTime } = this.#plan;
     const { done = 0 } = (await this.#look(processes, nemesis)) ?? {};
     const backlogMs = (Math.max(0, jobs - done) / jobsPerSecondLeast) * 1_000;
     let best = { done, ms: 0 };
     const allKilledMs = nemesis.done["kill-all"] === undefined ? 0 : ALL_KILLED_MS;
-    const limitMs =
+    const neededMs =
       LEASE_MS + GRACE_MS + MAINTENANCE_MS + BACKOFF_MS_MAX + allKilledMs + SLACK_MS + backlogMs;
+    // A slow machine needs more than that, and is not to blame while the run waits anyway.
+    const limitMs = isOnTime ? Math.max(neededMs, DRAIN_MS_MAX) : neededMs;
     for (;;) {
       const look = await this.#look(processes, nemesis);
       const ms = Math.round(systemRuntime.monotonic() - startedAt);
-      if (look?.rest === 0 && !processes.isProducing) return { ms, limitMs };
+      if (look?.rest === 0 && !processes.isProducing) return { ms, limitMs, isCutShort: false };
       if (look !== null && look.done > best.done) best = { done: look.done, ms };
-      if (ms - best.ms > STUCK_MS || ms > STUCK_MS + limitMs) return { ms: null, limitMs };
+      const isSlow = isOnTime && ms > DRAIN_MS_MAX && ms - best.ms < SLOW_MS;
+      if (isSlow || ms - best.ms > STUCK_MS || ms > STUCK_MS + limitMs) {
+        return { ms: null, limitMs, isCutShort: isSlow };
+      }
       await sleep(systemRuntime, LOOK_MS, { signal: this.#signal });
     }
   }
@@ -348,6 +359,7 @@ class Run {
       rules: this.#plan.shares.governed === undefined ? null : GOVERNED,
       schedule,
       drainedMs: drained.ms,
+      isCutShort: drained.isCutShort,
     });
     return {
       ...verdict,
@@ -357,7 +369,10 @@ class Run {
       faults: nemesis.done,
       planned: countFaults(this.#plan),
       drainedMs: drained.ms,
-      notes: this.#notes(),
+      notes: [
+        ...notReached({ plan: this.#plan, done: nemesis.done, verdict, drained }),
+        ...this.#notes(),
+      ],
     };
   }
 

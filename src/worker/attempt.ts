@@ -6,20 +6,21 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
-import { JobTimeoutError } from "../core/errors.ts";
-import {
-  type CallOptions,
-  type Context,
-  type Effect,
-  type EventType,
-  type Found,
-  parseInput,
-  type StepName,
-  type Task,
-  type UserTransaction,
+import { parseInput } from "../core/input.ts";
+import { JobTimeoutError, ResultNotStoredError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
+import type {
+  AnyTask,
+  CallOptions,
+  Context,
+  Effect,
+  Found,
+  StepName,
+  Task,
+  UserTransaction,
 } from "../core/task.ts";
 import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
-import { decode, encodeReturned, RESULT } from "../core/json.ts";
+import { decode, encodeResult, encodeReturned, RESULT } from "../core/json.ts";
 import type { Progress } from "../core/report.ts";
 import { RetryIn, Snooze, SnoozeLimitError } from "../core/retry.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
@@ -105,6 +106,8 @@ export class Attempt {
   /** Effects that an operator has to resolve before the job continues. */
   readonly inDoubt: StepName[] = [];
   error: unknown = null;
+  /** Why its result could not be stored. */
+  resultError: ResultNotStoredError | null = null;
   /** Its lease expired because the database did not answer: this does not count as a crash. */
   isOutage = false;
   /** Its lease was still trusted when it ended. */
@@ -235,7 +238,9 @@ export class Attempt {
    * report the lease as lost.
    */
   async complete<T>(tx: unknown, result: T): Promise<T> {
-    const encoded = this.#encoded(result, "The job is not completed.");
+    const what = `result of task '${this.task.name}'`;
+    const consequence = "The job is not completed.";
+    const encoded = encodeReturned(result, RESULT, () => ({ what, consequence }));
     await this.steps.complete(async () => {
       this.completed = true;
       try {
@@ -280,10 +285,7 @@ export class Attempt {
       }
       const isPutOff = result instanceof RetryIn || result instanceof Snooze;
       if (isPutOff || this.#snoozed !== null) throw this.#snoozed ?? result;
-      return {
-        kind: "done",
-        result: this.#encoded(result, "The work was done, so it is not repeated."),
-      };
+      return this.#done(result);
     } catch (thrown) {
       const error = this.#snoozed ?? thrown;
       const isSnooze = !this.#isAborted && asOurs(error) instanceof Snooze;
@@ -334,12 +336,13 @@ export class Attempt {
     return { kind: "suspended", delayMs: snooze.delayMs, error: encodeError(snooze) };
   }
 
-  #encoded(result: unknown, consequence: string): string | null {
-    const { name } = this.task;
-    return encodeReturned(result, RESULT, () => ({
-      what: `result of task '${name}'`,
-      consequence,
-    }));
+  #done(result: unknown): Outcome {
+    const encoded = encodeResult(result, this.job);
+    const problem = this.#isolated?.resultProblem ?? encoded.problem;
+    if (problem === null) return { kind: "done", result: encoded.result };
+    const error = new ResultNotStoredError({ ...this.job, problem });
+    this.resultError = error;
+    return { kind: "done", result: null, error: encodeError(error) };
   }
 
   /** The reason of an aborted signal is more informative than the error that the task threw because of it. */
@@ -350,6 +353,7 @@ export class Attempt {
     return outcomeOf(reason, {
       job: this.job,
       retry: this.task.retry,
+      step: this.#steps?.failedBy(reason, this.#isAborted) ?? null,
       random: runtime.random(),
       onBadBackoff: (error) => owner.badBackoff?.(this, error),
     });
@@ -446,11 +450,7 @@ class AttemptContext implements Context {
   ): Promise<Payload> {
     return this.#attempt.steps.event(event, key, options);
   }
-  call<Input, Result>(
-    task: Task<Input, Result>,
-    input: Input,
-    options?: CallOptions,
-  ): Promise<Result> {
+  call(task: AnyTask, input?: unknown, options?: CallOptions): Promise<never> {
     return this.#attempt.steps.call(task, input, options);
   }
 

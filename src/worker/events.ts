@@ -7,6 +7,7 @@ import { suggest } from "../core/text.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import type { Ending } from "../registry/worker-record.ts";
 
+/** What all events of jobs have. */
 export interface JobEvent {
   readonly id: string;
   readonly task: string;
@@ -17,23 +18,29 @@ export interface JobEvent {
   readonly traceId: string;
 }
 
+/** An attempt ended. */
 export interface EndEvent extends JobEvent {
   readonly durationMs: number;
 }
 
-interface FailureEvent extends EndEvent {
+/** An attempt failed. */
+export interface FailureEvent extends EndEvent {
   readonly error: unknown;
 }
 
 /** Events about the end of a job are emitted once it is stored. */
 export interface WorkerEvents {
+  /** An attempt began. */
   "job:started": JobEvent;
+  /** The job is done. */
   "job:done": EndEvent;
   /** The attempt failed, and another follows. */
   "job:retrying": FailureEvent & { readonly retryAt: number | null };
   /** The attempt failed, and none follows: a dead letter. */
   "job:failed": FailureEvent;
+  /** The job was cancelled while it ran. */
   "job:cancelled": EndEvent;
+  /** The job was handed back, uncharged. */
   "job:released": EndEvent;
   /** It sleeps, or waits for an event or another job. */
   "job:suspended": EndEvent & { readonly dueAt: number | null };
@@ -57,11 +64,15 @@ export interface WorkerEvents {
     readonly queue: string;
     readonly epoch: number;
   };
+  /** The worker claims jobs. */
   "worker:started": { readonly worker: string };
   /** An operator paused it: it claims no jobs until it is resumed. */
   "worker:paused": { readonly worker: string };
+  /** An operator resumed it. */
   "worker:resumed": { readonly worker: string };
+  /** It claims no more jobs, and waits for the running ones. */
   "worker:stopping": { readonly worker: string };
+  /** It has ended. */
   "worker:stopped": { readonly worker: string };
   /** The worker's row was closed or deleted: it gave up its jobs and registers again under a new id. */
   "worker:evicted": { readonly worker: string };
@@ -151,6 +162,7 @@ export const attemptOutcomes = [
   "suspended",
 ] as const;
 
+/** How an attempt ended. */
 export type AttemptOutcome = (typeof attemptOutcomes)[number];
 
 /** Receives every claim and attempt, as plain arguments: on a busy worker, event objects would be too expensive. */

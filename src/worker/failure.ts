@@ -1,11 +1,12 @@
 /** What follows a failed attempt: another one, and when, or the end of the job. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { encodeError } from "../core/error-record.ts";
+import { encodeError, type FailedStep } from "../core/error-record.ts";
 import {
   GiveUpError,
   HoldfastError,
   InputRejectedError,
   JobCancelledError,
+  ResultNotStoredError,
   ShuttingDownError,
   WorkerEvictedError,
 } from "../core/errors.ts";
@@ -17,6 +18,8 @@ import { CallFailedError, StepsChangedError } from "../steps/errors.ts";
 interface Failed {
   readonly job: { readonly attempt: number; readonly maxAttempts: number };
   readonly retry: RetryPolicy;
+  /** The step that failed; null: none did. */
+  readonly step: FailedStep | null;
   /** Uniform in [0, 1). */
   readonly random: number;
   /** The back-off function of the task threw, or returned no duration. */
@@ -30,7 +33,7 @@ export function outcomeOf(reason: unknown, failed: Failed): Outcome {
   if (ours instanceof ShuttingDownError || ours instanceof WorkerEvictedError)
     return { kind: "released" };
   if (ours instanceof JobCancelledError) return { kind: "cancelled", error: null };
-  const error = encodeError(reason);
+  const error = encodeError(reason, failed.step);
   if (isHopeless(ours) || attempt >= maxAttempts) return { kind: "failed", error };
   const delayMs = ours instanceof RetryIn ? ours.delayMs : delayAfter(reason, failed);
   return { kind: "retry", delayMs, error };
@@ -59,8 +62,8 @@ export function asOurs(reason: unknown): HoldfastError | null {
 }
 
 /**
- * A retry would fail at the same schema with the same input. A task whose result cannot be stored has done its work, and a
- * retry would do it twice.
+ * A retry would fail at the same schema with the same input, and would not find the result of another job that has none. A
+ * step whose result cannot be stored has done its work, and a retry would do it twice.
  */
 function isHopeless(reason: HoldfastError | null): boolean {
   return (
@@ -69,6 +72,7 @@ function isHopeless(reason: HoldfastError | null): boolean {
     reason instanceof CallFailedError ||
     reason instanceof InputRejectedError ||
     reason instanceof NotSerializableError ||
+    reason instanceof ResultNotStoredError ||
     reason instanceof TooLargeError
   );
 }

@@ -18,6 +18,7 @@ import type { WorkersStore } from "../registry/store.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
 import type { FromRenewer, LeaseRenewerThreadData, ToRenewer } from "./lease-renewer-thread.ts";
 import {
+  isNotBefore,
   type LeaseList,
   LeaseRenewer,
   type LeaseRenewerSettings,
@@ -108,7 +109,7 @@ const YOUNG_MB_MAX = 2;
 const ALIVE_EVERY_MS = 250;
 
 function openThread(
-  settings: LeaseRenewerSettings,
+  { settings, runtime }: HostParts,
   address: StoreAddress,
 ): { thread: Thread; port: MessagePort; shared: SharedWithRenewer } {
   const { port1: port, port2 } = new MessageChannel();
@@ -118,6 +119,7 @@ function openThread(
     settings,
     shared: shared.buffer,
     port: port2,
+    startedAt: runtime.monotonic(),
   };
   const thread = new Thread(programFile("worker/lease-renewer-thread"), {
     workerData,
@@ -129,30 +131,51 @@ function openThread(
   return { thread, port, shared };
 }
 
+function reportAlive(runtime: Runtime, shared: SharedWithRenewer): Timer {
+  let timer: Timer | null = null;
+  const report = (): void => {
+    shared.isDebugged = debuggerUrl() !== undefined;
+    shared.addProgress();
+    timer = runtime.timer(ALIVE_EVERY_MS, report, "background");
+  };
+  report();
+  return { cancel: () => timer?.cancel() };
+}
+
+interface ThreadEvents {
+  readonly onReady: () => void;
+  readonly onEnd: (end: { readonly clocksDiffer: boolean }) => void;
+}
+
 /** The thread handles earlier messages once it is ready, even if the main thread is blocked by then. */
 function startThread(
-  { runtime, settings, logger, report, heartbeat }: HostParts,
+  parts: HostParts,
   address: StoreAddress,
-  { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
+  { onReady, onEnd }: ThreadEvents,
 ): LeaseRenewerHost {
-  const { thread, port, shared } = openThread(settings, address);
+  const { runtime, logger, report, heartbeat } = parts;
+  const { thread, port, shared } = openThread(parts, address);
   let isReady = false;
+  let clocksDiffer = false;
   let stopping = false;
   const requests = new PendingRequests();
   thread.on("error", (error: unknown) =>
     logger.error({ err: error }, "the lease renewer's thread failed"),
   );
   thread.on("exit", () => {
-    timer?.cancel();
+    alive.cancel();
     requests.answerAll(); // an ended thread renews nothing
-    if (!stopping) onEnd();
+    if (!stopping) onEnd({ clocksDiffer });
   });
   const send = (message: ToRenewer): void => port.postMessage(message);
   const onMessage = (message: FromRenewer): void => {
     if (message.kind === "ready") {
-      isReady = true;
-      onReady();
+      clocksDiffer = !isNotBefore(runtime.monotonic(), message.at);
+      isReady = !clocksDiffer;
+      if (isReady) onReady();
+      else void thread.terminate();
     }
+    if (message.kind === "clocksDiffer") clocksDiffer = true; // it ends
     if (message.kind === "report") report(message.report);
     if (message.kind === "heartbeat") heartbeat(message.heartbeat);
     if (message.kind === "stoppedRenewing") requests.answer(message.ask);
@@ -163,13 +186,7 @@ function startThread(
       onMessage(next.message as FromRenewer);
     }
   };
-  let timer: Timer | null = null;
-  const reportAlive = (): void => {
-    shared.isDebugged = debuggerUrl() !== undefined;
-    shared.addProgress();
-    timer = runtime.timer(ALIVE_EVERY_MS, reportAlive, "background");
-  };
-  reportAlive();
+  const alive = reportAlive(runtime, shared);
   port.on("message", onMessage);
   port.unref(); // The worker's own loops keep the process alive, not its lease renewer.
   thread.unref();
@@ -251,6 +268,13 @@ export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
   );
   return startLoop(parts);
 }
+
+const THREAD_ENDED =
+  "the lease renewer's thread ended; leases are renewed on the main thread from now on";
+
+const CLOCKS_DIFFER =
+  "this runtime's threads have different monotonic clocks, so leases are renewed on the main thread: " +
+  "a task that blocks the event loop for longer than a lease loses its job";
 
 /** Until the thread is ready, both renew: renewing a lease twice is harmless. */
 class LateThread implements LeaseRenewerHost {
@@ -334,7 +358,7 @@ class LateThread implements LeaseRenewerHost {
       this.#thread?.heartbeatNow(); // it does not know when the loop sent the last one
       void this.#endLoop();
     };
-    const onEnd = (): void => this.#goOnWithout();
+    const onEnd: ThreadEvents["onEnd"] = (end) => this.#goOnWithout(end);
     this.#thread = startThread(this.#parts, this.#address, { onReady, onEnd });
     if (this.#vitals !== null) this.#thread.vitals(this.#vitals);
   }
@@ -376,12 +400,9 @@ class LateThread implements LeaseRenewerHost {
     this.#resting = thread.stop().catch(() => {}); // its error is in the log
   }
 
-  #goOnWithout(): void {
+  #goOnWithout({ clocksDiffer }: { readonly clocksDiffer: boolean }): void {
     const { logger, held } = this.#parts;
-    logger.warn(
-      {},
-      "the lease renewer's thread ended; leases are renewed on the main thread from now on",
-    );
+    logger.warn({}, clocksDiffer ? CLOCKS_DIFFER : THREAD_ENDED);
     this.#thread = null;
     if (!this.#isAlone) return; // the loop has all leases
     this.#loop = startLoop(this.#parts);

@@ -10,6 +10,7 @@ import { heartbeat } from "../registry/heartbeat.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
 import { endBlockedProcess, Watchdog, watchForBlocks } from "./blocked-stack.ts";
 import {
+  isNotBefore,
   LeaseRenewer,
   type LeaseRenewerSettings,
   type PackedLeases,
@@ -23,6 +24,8 @@ export interface LeaseRenewerThreadData {
   readonly settings: LeaseRenewerSettings;
   readonly shared: SharedArrayBuffer;
   readonly port: MessagePort;
+  /** Before the thread was started, on the main thread's monotonic clock. */
+  readonly startedAt: number;
 }
 
 export type ToRenewer =
@@ -35,7 +38,9 @@ export type ToRenewer =
   | { readonly kind: "stop" };
 
 export type FromRenewer =
-  | { readonly kind: "ready" }
+  /** `at` is on the thread's monotonic clock. */
+  | { readonly kind: "ready"; readonly at: number }
+  | { readonly kind: "clocksDiffer" }
   | { readonly kind: "report"; readonly report: Report }
   | { readonly kind: "heartbeat"; readonly heartbeat: HeartbeatWrite | null }
   | { readonly kind: "stoppedRenewing"; readonly ask: number }
@@ -56,6 +61,10 @@ function forwardingLogger(send: (message: FromRenewer) => void): Logger {
 function main(data: LeaseRenewerThreadData): void {
   const { port } = data;
   const send = (message: FromRenewer): void => port.postMessage(message);
+  if (!isNotBefore(systemRuntime.monotonic(), data.startedAt)) {
+    send({ kind: "clocksDiffer" });
+    return port.close();
+  }
   process.removeAllListeners("warning"); // Node's own listener would print warnings to stderr.
   process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
   let renewer: LeaseRenewer | null = null;
@@ -116,7 +125,7 @@ async function openLeaseRenewer(
   });
   watchForBlocks({ engine, runtime: systemRuntime, worker: settings.worker, watched: shared });
   if (settings.endBlocked) watch(renewer, shared, settings);
-  send({ kind: "ready" });
+  send({ kind: "ready", at: systemRuntime.monotonic() });
   return renewer;
 }
 

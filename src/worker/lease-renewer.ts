@@ -231,6 +231,17 @@ export class LeaseRenewer {
   }
 }
 
+/** Each thread computes the offset of its clock by itself. */
+const ROUNDING_MS = 5;
+
+/**
+ * Compares an instant with an earlier one of another thread. It is not before it, unless their clocks differ: on Node all
+ * threads share the clock of the machine, on Bun and Deno each counts from its own start.
+ */
+export function isNotBefore(at: number, earlier: number): boolean {
+  return at >= earlier - ROUNDING_MS; // false for what is not a number
+}
+
 export function leaseList(fences: readonly { id: string; epoch: number }[]): LeaseList {
   return { ids: fences.map(({ id }) => id), epochs: fences.map(({ epoch }) => epoch) };
 }

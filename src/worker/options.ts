@@ -25,7 +25,9 @@ import { checkSchedules } from "../schedules/schedules.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { checkHooks, type RunHook } from "./events.ts";
 
+/** What a worker runs, how many jobs at once, and how it renews its leases. */
 export interface WorkerOptions {
+  /** The tasks whose jobs it runs. */
   readonly tasks: readonly AnyTask[];
   /** Workflows whose items it moves at the time limit of a state, or when the jobs they wait for have ended. */
   readonly workflows?: readonly AnyWorkflow[];

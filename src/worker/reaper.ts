@@ -15,6 +15,12 @@ import type { Reporter } from "./reporter.ts";
 /** How many workers are read, most recently started first. */
 const SEEN_MAX = 1_000;
 
+/**
+ * For so long after the end of a worker its jobs are looked for. The server may still hold the locks of a session whose
+ * process is gone, and may still carry out a claim that it has received.
+ */
+const GONE_LOOK_MS = 60_000;
+
 /** Jobs reclaimed in one transaction. */
 const RECLAIM_BATCH = 500;
 
@@ -50,8 +56,8 @@ export class Reaper {
   #prunedAt: number;
   /** Workers whose rows are closed, but that are not reported yet. */
   #unreported: readonly ClosedWorker[];
-  /** Workers that are gone, whose jobs are still to be reclaimed. They stay here while the database is unavailable. */
-  readonly #gone = new Set<string>();
+  /** Workers that are gone, and when that was noticed. They stay here while the database is unavailable. */
+  readonly #gone = new Map<string, number>();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
@@ -112,14 +118,17 @@ export class Reaper {
 
   /** Reports the workers whose rows were closed, and reclaims the jobs of those that are gone. */
   async #settleClosed(): Promise<void> {
-    const { reporter } = this.#parts;
+    const { reporter, runtime } = this.#parts;
+    const now = runtime.monotonic();
     for (const worker of this.#unreported) {
       reporter.reaped(worker);
-      if (worker.ending === "gone") this.#gone.add(worker.id);
+      if (worker.ending === "gone") this.#gone.set(worker.id, now);
     }
     this.#unreported = [];
-    if (this.#gone.size > 0) await this.#reclaimFrom([...this.#gone]);
-    this.#gone.clear();
+    if (this.#gone.size > 0) await this.#reclaimFrom([...this.#gone.keys()]);
+    for (const [id, noticedAt] of this.#gone) {
+      if (now - noticedAt >= GONE_LOOK_MS) this.#gone.delete(id);
+    }
   }
 
   async #reclaimFrom(workers: readonly string[]): Promise<void> {

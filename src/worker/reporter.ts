@@ -14,7 +14,13 @@ import { shellWord } from "../core/text.ts";
 import { answerWithin } from "../core/wait.ts";
 import type { ClaimedJob, Settled } from "../jobs/store.ts";
 import type { ClosedWorker } from "../registry/worker-record.ts";
-import { isTracing, openSpan, type OpenSpan, type TracesStore } from "../tracing/tracing.ts";
+import {
+  isTracing,
+  messagingFacts,
+  openSpan,
+  type OpenSpan,
+  type TracesStore,
+} from "../tracing/tracing.ts";
 import type { Attempt } from "./attempt.ts";
 import {
   type AttemptOutcome,
@@ -25,6 +31,7 @@ import {
   type WorkerEvents,
 } from "./events.ts";
 
+/** What a worker has done since it started. */
 export interface Counters {
   readonly claimed: number;
   readonly done: number;
@@ -128,6 +135,7 @@ export class Reporter {
     closeAttempt(attempt.span, outcome, error);
     switch (settled.status) {
       case "done":
+        if (attempt.resultError !== null) this.#withoutResult(attempt);
         return this.events.emit("job:done", event);
       case "retry":
         return this.events.emit("job:retrying", () => ({
@@ -149,6 +157,14 @@ export class Reporter {
       default:
         return this.events.emit("job:released", event);
     }
+  }
+
+  /** Its work was done; only those who ask for the result are told. */
+  #withoutResult(attempt: Attempt): void {
+    this.#parts.logger.warn(
+      { ...this.#facts("job:result-not-stored", attempt), err: attempt.resultError },
+      "job done, but its result could not be stored",
+    );
   }
 
   /** Nothing else reports it, and the job waits until an operator acts. */
@@ -360,10 +376,11 @@ export function openAttempt(job: ClaimedJob): OpenSpan | null {
     name: `attempt ${task}`,
     kind: "consumer",
     partition: true,
-    ...(trace === undefined ? {} : { parent: trace }),
+    ...(trace === undefined ? {} : { parent: trace, link: trace }),
     facts: {
-      "messaging.system": "holdfast",
-      "messaging.destination.name": queue,
+      ...messagingFacts("attempt", "process", queue),
+      "messaging.message.id": id,
+      "messaging.client.id": worker,
       "holdfast.job.id": id,
       "holdfast.task": task,
       "holdfast.attempt": attempt,

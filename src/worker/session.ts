@@ -41,7 +41,7 @@ import type { WorkerSettings } from "./options.ts";
 import { PollCycle } from "./poll-cycle.ts";
 import { Reaper } from "./reaper.ts";
 import { register } from "./registration.ts";
-import type { Reporter } from "./reporter.ts";
+import type { Counters, Reporter } from "./reporter.ts";
 
 /** The parts of the store that a worker uses. */
 interface WorkerStore extends AttemptStore {
@@ -125,6 +125,8 @@ export class WorkerSession {
   #news: Timer | null = null;
   #desiredState: DesiredState = "run";
   #vitalsAt = Number.NEGATIVE_INFINITY;
+  /** What the worker had counted under earlier ids. Their rows have it, and the sum over rows must not have it twice. */
+  readonly #countedBefore: Counters;
   #heartbeatAt: number;
   #ended: Promise<void> | null = null;
   /** Another process wrote, and the database does not tell what. */
@@ -176,6 +178,7 @@ export class WorkerSession {
     this.#heartbeatAt = parts.runtime.monotonic();
     this.#renewer = renewer;
     reporter.enter(id);
+    this.#countedBefore = reporter.counters;
     const wake = (): void => this.wakePollCycle();
     const wakeOverlapping = (): void =>
       this.#loops.pollCycle.slice(1).forEach((loop) => loop.wake());
@@ -383,13 +386,14 @@ export class WorkerSession {
   }
 
   #vitals(): WorkerVitals {
-    const { claimed, done, failed, retried, leasesLost } = this.#parts.reporter.counters;
+    const { counters } = this.#parts.reporter;
+    const counted = (name: keyof Counters): number => counters[name] - this.#countedBefore[name];
     return {
-      claimed,
-      done,
-      failed,
-      retried,
-      leasesLost,
+      claimed: counted("claimed"),
+      done: counted("done"),
+      failed: counted("failed"),
+      retried: counted("retried"),
+      leasesLost: counted("leasesLost"),
       running: this.#pollCycle.running,
       loopDelayMs: this.#gauge.loopDelayMs(),
       memoryBytes: this.#gauge.memoryBytes(),

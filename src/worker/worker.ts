@@ -33,6 +33,7 @@ type WorkerParts = Omit<
   readonly signal?: AbortSignal;
 };
 
+/** The state of a worker of this process, and its counters. */
 export interface WorkerStatus extends Counters {
   readonly id: string;
   readonly state: "running" | "stopping" | "stopped";
@@ -45,6 +46,7 @@ export interface WorkerStatus extends Counters {
   readonly buffered: number;
 }
 
+/** The loops that run jobs in this process. Made by `holdfast.startWorker()`. */
 export class Worker implements AsyncDisposable {
   readonly #parts: WorkerSessionParts;
   readonly #reporter: Reporter;
@@ -57,6 +59,7 @@ export class Worker implements AsyncDisposable {
   #stopped: Promise<void> | null = null;
   #renewal: Promise<void> | null = null;
 
+  /** @internal Applications call `holdfast.startWorker()`. */
   static async start(parts: WorkerParts): Promise<Worker> {
     const { runtime, logger, signal = new AbortController().signal } = parts;
     const { leaseMs } = parts.settings;
@@ -72,6 +75,7 @@ export class Worker implements AsyncDisposable {
       onEvicted: () => worker.started?.onEvicted(),
     };
     logUnusedQueues(parts.settings, logger);
+    logUnservedTasks(parts.settings, logger);
     for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
     await declare(parts);
     const session = await WorkerSession.start(sessionParts, signal);
@@ -102,6 +106,7 @@ export class Worker implements AsyncDisposable {
     return this.#parts.settings.name;
   }
 
+  /** How many jobs it runs at once. */
   get concurrency(): number {
     return this.#parts.settings.concurrency;
   }
@@ -117,6 +122,7 @@ export class Worker implements AsyncDisposable {
     return this.#session.pulse();
   }
 
+  /** Calls the listener at each event of this name. Returns a function that removes it. */
   on<Name extends keyof WorkerEvents>(
     name: Name,
     listener: (event: WorkerEvents[Name]) => void,
@@ -125,6 +131,7 @@ export class Worker implements AsyncDisposable {
     return this.#reporter.events.on(name, listener);
   }
 
+  /** Its state and its counters now. */
   status(): WorkerStatus {
     const { id, desiredState, registered, running, buffered } = this.#session;
     const { slot, instance } = registered;
@@ -233,6 +240,15 @@ async function declare({ store, logger, settings }: WorkerParts): Promise<void> 
 }
 
 /** A queue that no task uses by default is a mistake, or gets jobs that name it. */
+function logUnservedTasks({ queues, tasks }: WorkerSettings, logger: Logger): void {
+  for (const [task, { queue }] of tasks) {
+    if (queues.includes(queue)) continue;
+    const what = `tasks: the jobs of '${task}' go to queue '${queue}', which this worker does not serve.`;
+    const advice = `Add '${queue}' to its queues, unless another worker serves it`;
+    logger.warn({ task, queue, queues }, `${what} ${advice}.`);
+  }
+}
+
 function logUnusedQueues({ queues, tasks }: WorkerSettings, logger: Logger): void {
   const homes = [...new Set([...tasks.values()].map(({ queue }) => queue))];
   for (const queue of queues) {

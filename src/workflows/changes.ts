@@ -35,6 +35,9 @@ export const ITEM_COLUMNS = sql`
        created_at as "createdAt", updated_at as "updatedAt", entered_at as "enteredAt", audit_seq as "auditSeq",
        audit_hash as "auditHash"`;
 
+/** How long all functions of the user's together may run in one change, because items are locked. */
+export const CALLBACK_MS = 5_000;
+
 export interface Changed {
   readonly items: StoredItem[];
   readonly hints: readonly Hint[];
@@ -47,7 +50,7 @@ export function changeItems(context: MoveContext, change: ItemsChange): Promise<
     await engine.notifyInTx(tx, changed.hints);
     return changed;
   };
-  return orViolation(() => engine.transaction(changing));
+  return orViolation(() => engine.transaction(changing, { idleMs: 2 * CALLBACK_MS }));
 }
 
 /** A change that the database refuses violates a rule of items. Errors of guards pass unchanged. */

@@ -1,6 +1,7 @@
 /** Errors of workflows and items. */
 import { countRefusal, HoldfastError } from "../core/errors.ts";
 
+/** There is no such item. */
 export class ItemNotFoundError extends HoldfastError {
   readonly id: string;
 
@@ -100,6 +101,7 @@ export class WorkflowConflictError extends HoldfastError {
   }
 }
 
+/** Items that a changed workflow has no place for. */
 export interface Strand {
   /** The part that is missing in the new declaration, such as `state 'open'`. */
   readonly lacks: string;

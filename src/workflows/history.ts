@@ -26,6 +26,7 @@ export interface TrailSources {
 const ATTEMPTS_MAX = 20;
 const ACTIONS_MAX = 20;
 
+/** One entry of the history of an item, with its place in the hash chain. */
 export type HistoryEntry = { readonly at: number } & (
   | { readonly kind: "line"; readonly line: ItemEntry }
   /** A job that one of these lines enqueued, or that made one of them. */

@@ -1,6 +1,6 @@
 /** Published as `holdfast/workflows`: declared state machines, and their items. */
 
-export type { ChildrenIn, ItemEntry, ItemRecord } from "../core/item.ts";
+export type { ChildrenIn, ItemAction, ItemEntry, ItemRecord } from "../core/item.ts";
 export {
   IntegrityViolationError,
   InvalidMoveError,
@@ -26,11 +26,18 @@ export {
   diagramOf,
   unchecked,
   type AnyWorkflow,
+  type ChildrenEnd,
+  type EnqueueOnEntry,
   type EntryFacts,
+  type EntryJobOptions,
   type GuardFacts,
+  type LockTimes,
   type MoveOptions,
+  type MoveRules,
   type StateOptions,
+  type StateRules,
   type Verdict,
   type Workflow,
+  type WorkflowOptions,
 } from "./workflow.ts";
 export type { Item, Workflows } from "./workflows.ts";

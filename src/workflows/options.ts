@@ -12,6 +12,7 @@ import type { AnyWorkflow } from "./workflow.ts";
 
 const PATCH = { what: "patch of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
+/** Who makes a change and why, what it changes, and what it expects. */
 export interface ItemChange<Data> extends Audited {
   /** Fields of the data to replace; an undefined field is removed. */
   readonly patch?: Partial<Data>;
@@ -21,12 +22,14 @@ export interface ItemChange<Data> extends Audited {
   readonly since?: number;
 }
 
+/** A change of the children of an item, and perhaps of the item itself. */
 export interface ChildChange<Move extends string, Data> extends ItemChange<Data> {
   readonly move?: Move;
   /** A change of its parent in the same transaction. */
   readonly parent?: { readonly move?: string; readonly patch?: Readonly<Record<string, unknown>> };
 }
 
+/** A change of one child: its move, its new data, and the revision it is based on. */
 export interface ChildPatch<Move extends string, Data> {
   readonly id: string;
   readonly move?: Move;
@@ -34,6 +37,7 @@ export interface ChildPatch<Move extends string, Data> {
   readonly expect?: number;
 }
 
+/** A new item: its data, its type, its parent, and who starts it. */
 export interface NewItem<Data, Type extends string> extends Audited {
   readonly data: Data;
   /** Default: the first type of the workflow. */
@@ -60,19 +64,27 @@ export interface ImportedItem<State extends string, Data, Type extends string> e
   readonly enter?: boolean;
 }
 
+/** Which items to list, and how many. */
 export interface ItemsFilter<State extends string> {
+  /** Items in this state. */
   readonly status?: State;
+  /** Items of this tenant. */
   readonly tenant?: string;
+  /** Items with this identifier. */
   readonly identifier?: string;
+  /** The children of this item. */
   readonly parent?: string;
   /** The last id of the page before. */
   readonly before?: string;
+  /** The most items of the page. Default 100, at most 1,000. */
   readonly limit?: number;
 }
 
+/** A page of the history of an item. */
 export interface HistoryOptions {
   /** The number of the last line of the page before. */
   readonly after?: number;
+  /** The most entries of the page. */
   readonly limit?: number;
 }
 

@@ -12,7 +12,7 @@ import {
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Task } from "../core/task.ts";
+import type { AnyTask, Task } from "../core/task.ts";
 import {
   checkInputs,
   checkOptions,
@@ -23,7 +23,7 @@ import {
 } from "../jobs/enqueue.ts";
 import { ENQUEUE_BATCH_MAX } from "../jobs/sql-jobs.ts";
 import type { NewJob } from "../jobs/store.ts";
-import { changeOf, instantOf } from "./changes.ts";
+import { CALLBACK_MS, changeOf, instantOf } from "./changes.ts";
 import {
   InvalidMoveError,
   ItemChangedError,
@@ -38,7 +38,7 @@ import {
   type Seen,
   type StoredItem,
 } from "./item-record.ts";
-import type { AnyWorkflow, EnqueueOnEntry, MoveRules, StateRules } from "./workflow.ts";
+import type { AnyWorkflow, EntryJobOptions, MoveRules, StateRules } from "./workflow.ts";
 
 /** The default tenant of items without a parent. */
 const TENANT = "default";
@@ -439,7 +439,7 @@ function wantedBy(
   if (enter === null) return [];
   const wanted: ReturnType<typeof wantedBy> = [];
   let isOver = false;
-  const enqueue: EnqueueOnEntry = (task, input, options = {}) => {
+  const enqueue = (task: AnyTask, input?: unknown, options: EntryJobOptions = {}): void => {
     if (isOver) throw tooLate();
     if (wanted.length === ENTRY_JOBS_MAX) throw tooManyJobs(ENTRY_JOBS_MAX);
     wanted.push({ task, input, options });
@@ -462,9 +462,6 @@ function tooManyJobs(most: number): InvalidArgumentError {
   const problem = `the entered states may enqueue at most ${most} jobs.`;
   return new InvalidArgumentError({ field: "enter", problem });
 }
-
-/** How long all functions of the user's together may run in one change, because items are locked. */
-const CALLBACK_MS = 5_000;
 
 class CallbackBudget {
   readonly #runtime: Runtime;

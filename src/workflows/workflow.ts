@@ -10,13 +10,15 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import type { ChildrenIn, ItemRecord } from "../core/item.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkList, checkSchema, checkWhole } from "../core/options.ts";
-import type { Task } from "../core/task.ts";
+import type { AnyTask, InputArguments, InputOf } from "../core/task.ts";
+import { TTL_RANGE } from "../locks/lock.ts";
 import type { Declaration } from "./item-record.ts";
 
 const STATES_MAX = 100;
 const MOVES_MAX = 500;
 const VERSION_MAX = 2 ** 31 - 1;
 
+/** What a guard gets to decide about a move. */
 export interface GuardFacts<State extends string, Data, Type extends string> {
   /** Before the move. */
   readonly item: ItemRecord<State, Data, Type>;
@@ -33,18 +35,29 @@ export interface GuardFacts<State extends string, Data, Type extends string> {
 export type Verdict = boolean | string | void;
 
 /** Enqueues a job when an item enters a state. */
-export type EnqueueOnEntry = <Input>(
-  task: Task<Input>,
-  input: NoInfer<Input>,
-  options?: { readonly queue?: string; readonly priority?: number; readonly delay?: Duration },
+export type EnqueueOnEntry = <Of extends AnyTask>(
+  task: Of,
+  ...rest: InputArguments<InputOf<Of>, EntryJobOptions>
 ) => void;
 
+/** Options of a job that a state enqueues. */
+export interface EntryJobOptions {
+  /** Default: the queue of the task. */
+  readonly queue?: string;
+  /** A higher number goes first. Default 0. */
+  readonly priority?: number;
+  /** Not before this much time has passed. */
+  readonly delay?: Duration;
+}
+
+/** What `enter` gets when an item enters a state. */
 export interface EntryFacts<State extends string, Data, Type extends string> {
   readonly item: ItemRecord<State, Data, Type>;
   readonly parent: ItemRecord | null;
   readonly enqueue: EnqueueOnEntry;
 }
 
+/** A state: its time limit, the jobs that it enqueues, and what follows them. */
 export interface StateOptions<
   State extends string,
   Move extends string,
@@ -61,18 +74,30 @@ export interface StateOptions<
   readonly whenJobsEnd?: { readonly done: Move; readonly failed?: Move };
 }
 
+/** A move: from which states, to which, and its guard. */
 export interface MoveOptions<State extends string, Data, Type extends string> {
+  /** The states that it leads out of. */
   readonly from: State | readonly State[];
+  /** The state that it leads to. */
   readonly to: State;
   /** Runs while the item is locked, perhaps more than once, so it must have no side effects. */
   readonly guard?: (facts: GuardFacts<State, Data, Type>) => Verdict | Promise<Verdict>;
 }
 
+/** Times of the distributed lock that a change of an item takes on its whole tree. */
+export interface LockTimes {
+  /** How long the lock lasts unless it is extended. */
+  readonly ttl?: Duration;
+  /** How long a change waits for the lock. */
+  readonly wait?: Duration;
+}
+
 /** The move of an item when its last living child has ended; null: none. */
-type ChildrenEnd<Move extends string> =
+export type ChildrenEnd<Move extends string> =
   | Move
   | ((facts: { readonly progress: readonly ChildrenIn[] }) => Move | null);
 
+/** A declared workflow, as `defineWorkflow()` returns it. */
 export interface Workflow<
   State extends string = string,
   Move extends string = string,
@@ -91,6 +116,7 @@ export interface Workflow<
   readonly data: StandardSchemaV1 | null;
   readonly whenChildrenEnd: ((progress: readonly ChildrenIn[]) => string | null) | null;
   readonly keepMs: number | null;
+  readonly lock: LockTimes;
   /** For the compiler only. */
   readonly words?: {
     readonly state: State;
@@ -100,6 +126,7 @@ export interface Workflow<
   };
 }
 
+/** A declared state, as the workflow keeps it. */
 export interface StateRules {
   readonly isFinal: boolean;
   readonly limit: { readonly ms: number; readonly move: string } | null;
@@ -107,6 +134,7 @@ export interface StateRules {
   readonly whenJobsEnd: { readonly done: string; readonly failed: string | null } | null;
 }
 
+/** A declared move, as the workflow keeps it. */
 export interface MoveRules {
   readonly from: readonly string[];
   readonly to: string;
@@ -116,7 +144,14 @@ export interface MoveRules {
 /** A workflow with any states, moves and data. */
 export type AnyWorkflow = Omit<Workflow, "words">;
 
-interface Definition<State extends string, Move extends string, Data, Type extends string> {
+/** What a workflow declares: states, moves, and what happens when children end. */
+export interface WorkflowOptions<
+  State extends string,
+  Move extends string,
+  Data,
+  Type extends string,
+> {
+  /** Stored with every item. */
   readonly name: string;
   /** From 1. Raise it whenever the declaration changes. */
   readonly version?: number;
@@ -124,14 +159,20 @@ interface Definition<State extends string, Move extends string, Data, Type exten
   readonly types?: readonly Type[];
   /** The workflow of its items' parents; "self": items may have parents of the same workflow. */
   readonly parent?: AnyWorkflow | "self";
+  /** The state in which items begin. */
   readonly initial: NoInfer<State>;
+  /** The states, by name. */
   readonly states: Readonly<
     Record<State, StateOptions<NoInfer<State>, NoInfer<Move>, NoInfer<Data>, NoInfer<Type>>>
   >;
+  /** The moves, by name. */
   readonly moves: Readonly<Record<Move, MoveOptions<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>>>;
+  /** The moves that follow when all children have ended. */
   readonly whenChildrenEnd?: ChildrenEnd<NoInfer<Move>>;
   /** How long items are kept after they and all items below them have ended. Default: forever. */
   readonly keep?: Duration;
+  /** Default: that of its parent's workflow, then `lockTtl` and `lockWait` of `openHoldfast`. */
+  readonly lock?: LockTimes;
 }
 
 const KNOWN = new Set([
@@ -145,20 +186,37 @@ const KNOWN = new Set([
   "data",
   "whenChildrenEnd",
   "keep",
+  "lock",
 ]);
 
 const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
 const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
 const LIMIT_OPTIONS = new Set(["after", "move"]);
+const LOCK_OPTIONS = new Set(["ttl", "wait"]);
 const AFTER_JOBS_OPTIONS = new Set(["done", "failed"]);
 
+/**
+ * Declares a state machine: its states, the moves between them, guards and time limits.
+ *
+ * @example
+ * ```ts
+ * const order = defineWorkflow({
+ *   name: "order",
+ *   initial: "open",
+ *   states: { open: { limit: { after: "3d", move: "expire" } }, paid: {}, expired: { final: true } },
+ *   moves: { pay: { from: "open", to: "paid" }, expire: { from: "open", to: "expired" } },
+ * });
+ * const item = await holdfast.workflows.start(order, { data: {}, actor: "web" });
+ * await item.move("pay", { actor: "anna" });
+ * ```
+ */
 export function defineWorkflow<
   const State extends string,
   const Move extends string,
   Schema extends StandardSchemaV1,
   const Type extends string = string,
 >(
-  definition: Definition<State, Move, StandardSchemaV1.InferInput<Schema>, Type> & {
+  definition: WorkflowOptions<State, Move, StandardSchemaV1.InferInput<Schema>, Type> & {
     readonly data: Schema;
   },
 ): Workflow<State, Move, StandardSchemaV1.InferInput<Schema>, Type>;
@@ -168,18 +226,18 @@ export function defineWorkflow<
   const Move extends string,
   const Type extends string = string,
 >(
-  definition: Definition<State, Move, Record<string, unknown>, Type> & {
+  definition: WorkflowOptions<State, Move, Record<string, unknown>, Type> & {
     readonly data?: undefined;
   },
 ): Workflow<State, Move, Record<string, unknown>, Type>;
 
 export function defineWorkflow(
-  definition: Definition<string, string, never, string> & {
+  definition: WorkflowOptions<string, string, never, string> & {
     readonly data?: StandardSchemaV1 | undefined;
   },
 ): Workflow {
   checkKnown(definition, KNOWN);
-  const { version = 1, parent = null, data = null, whenChildrenEnd, keep } = definition;
+  const { version = 1, parent = null, data = null, whenChildrenEnd, keep, lock = {} } = definition;
   const name = checkName("name", definition.name);
   const states = statesOf(definition.states);
   const moves = movesOf(definition.moves, states);
@@ -187,11 +245,12 @@ export function defineWorkflow(
   if (whenChildrenEnd !== undefined && typeof whenChildrenEnd !== "function") {
     checkDeclared("move", "whenChildrenEnd", whenChildrenEnd, moves);
   }
+  const above = parent === "self" ? null : checkParent(parent);
   return {
     name,
     version: checkWhole("version", version, { least: 1, most: VERSION_MAX }),
     types: typesOf(definition.types ?? [name]),
-    parent: parent === "self" ? null : checkParent(parent),
+    parent: above,
     nests: parent === "self",
     initial: definition.initial,
     states,
@@ -199,6 +258,16 @@ export function defineWorkflow(
     data: checkSchema("data", data),
     whenChildrenEnd: whenChildrenEnd === undefined ? null : chooser(whenChildrenEnd),
     keepMs: keep === undefined ? null : toMs("keep", keep),
+    lock: { ...above?.lock, ...lockTimes(lock) },
+  };
+}
+
+function lockTimes(given: LockTimes): LockTimes {
+  checkKnown(checkObject("lock", given), LOCK_OPTIONS, { field: "lock" });
+  const { ttl, wait } = given;
+  return {
+    ...(ttl === undefined ? {} : { ttl: toMs("lock.ttl", ttl, TTL_RANGE) }),
+    ...(wait === undefined ? {} : { wait: toMs("lock.wait", wait) }),
   };
 }
 

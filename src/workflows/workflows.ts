@@ -36,7 +36,7 @@ import {
 } from "./options.ts";
 import { type Asked, type ItemOperator, ItemPlan, type Started } from "./plan.ts";
 import type { ItemsInTransaction, ItemsStore } from "./store.ts";
-import { type AnyWorkflow, declarationOf, type Workflow } from "./workflow.ts";
+import { type AnyWorkflow, declarationOf, type LockTimes, type Workflow } from "./workflow.ts";
 
 export const ITEMS_BATCH_MAX = 1_000;
 const LIST_MAX = 1_000;
@@ -46,7 +46,7 @@ const LIST_DEFAULT = 100;
 export interface LockLayer {
   with<T>(
     key: string,
-    options: { readonly trace?: string },
+    options: LockTimes & { readonly trace?: string },
     body: (lock: { readonly waitedMs: number }) => Promise<T>,
   ): Promise<T>;
 }
@@ -77,12 +77,14 @@ interface Changing {
   readonly above?: readonly string[];
 }
 
+/** Starts, moves, lists and imports items: `holdfast.workflows`. */
 export class Workflows {
   readonly #parts: WorkflowsParts;
   readonly #items: ItemsInTransaction;
   readonly #declaring = new Map<AnyWorkflow, Promise<void>>();
   readonly #declared = new WeakSet<AnyWorkflow>();
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(parts: WorkflowsParts) {
     this.#parts = parts;
     this.#items = parts.items ?? parts.store.items;
@@ -107,6 +109,7 @@ export class Workflows {
     }
   }
 
+  /** Whether this process has stored the declaration. */
   isDeclared(workflow: AnyWorkflow): boolean {
     return this.#declared.has(workflow);
   }
@@ -170,6 +173,7 @@ export class Workflows {
     return inOrderOf(started, found).map((row) => this.#item(workflow, row));
   }
 
+  /** Loads an item by its id. */
   async item<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     id: string,
@@ -320,7 +324,8 @@ export class Workflows {
     if (locks === null || tree === null) return body(operator);
     const root = "root" in tree ? tree.root : ((await this.#items.find(tree.of))?.root ?? tree.of);
     const trace = operator.traceId === null ? {} : { trace: operator.traceId };
-    return locks.with(`${topOf(workflow).name}:${root}`, trace, ({ waitedMs }) =>
+    const options = { ...workflow.lock, ...trace };
+    return locks.with(`${topOf(workflow).name}:${root}`, options, ({ waitedMs }) =>
       body({ ...operator, lockWaitMs: waitedMs }),
     );
   }
@@ -389,6 +394,7 @@ export class Item<
   readonly #of: Workflow<State, Move, Data, Type>;
   readonly #workflows: Workflows;
 
+  /** @internal Applications get it from a Holdfast. */
   constructor(
     record: ItemRecord<State, Data, Type>,
     parts: { workflow: Workflow<State, Move, Data, Type>; workflows: Workflows },
@@ -426,6 +432,7 @@ export class Item<
     return Object.assign({}, this);
   }
 
+  /** Its audit lines, oldest first. */
   history(options?: HistoryOptions): Promise<ItemEntry[]> {
     return this.#workflows.history(this.id, options);
   }

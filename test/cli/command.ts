@@ -93,6 +93,12 @@ export class Desk implements AsyncDisposable {
     return join(this.folder, name);
   }
 
+  /** With an empty file as the default database, which no command makes for itself. */
+  withDatabase(): this {
+    this.file("holdfast.db", "");
+    return this;
+  }
+
   get url(): string {
     return `sqlite:${this.path("holdfast.db")}`;
   }

@@ -33,7 +33,7 @@ async function furnish(desk: Desk): Promise<Record<"done" | "failed" | "later" |
 }
 
 suite("holdfast", () => {
-  const desk = new Desk();
+  const desk = new Desk().withDatabase();
   after(() => desk[Symbol.asyncDispose]());
 
   test("--help names every command and every exit code, and fits 80 columns", async () => {
@@ -96,7 +96,8 @@ suite("holdfast enqueue", () => {
   after(() => desk[Symbol.asyncDispose]());
 
   test("accepts a job, and says so when it creates the database it goes to", async () => {
-    const { code, stdout, stderr } = await desk.holdfast(["enqueue", "mail.send", '{"to":"ada"}']);
+    const args = ["enqueue", "mail.send", '{"to":"ada"}'];
+    const { code, stdout, stderr } = await desk.holdfast([...args, "--url", "sqlite:holdfast.db"]);
     assert.equal(code, 0);
     assert.match(stderr, /^Created sqlite:.*holdfast\.db\.\nNo worker is running: .*waits.*\n$/);
     const again = await desk.holdfast(["enqueue", "mail.send", '{"to":"bob"}']);

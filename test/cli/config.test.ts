@@ -64,7 +64,7 @@ suite("holdfast config", () => {
   });
 
   test("in a checkout, a configuration and tasks that import holdfast need no build", async () => {
-    await using desk = new Desk();
+    await using desk = new Desk().withDatabase();
     const config = `${import.meta.dirname}/holdfast.config.example.ts`;
     const tasks = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
     const { settings } = await desk.json(["config", "--config", config], { fromSources: true });

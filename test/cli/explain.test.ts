@@ -4,7 +4,7 @@ import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast explain", () => {
   let desk: Desk;
-  before(() => void (desk = new Desk()));
+  before(() => void (desk = new Desk().withDatabase()));
   after(() => desk[Symbol.asyncDispose]());
 
   test("says in a sentence why a job or a queue does not run", async () => {

@@ -6,7 +6,7 @@ import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast flows", () => {
   let desk: Desk;
-  before(() => void (desk = new Desk()));
+  before(() => void (desk = new Desk().withDatabase()));
   after(() => desk[Symbol.asyncDispose]());
 
   test("enqueues, lists, shows, cancels and retries a flow", async () => {

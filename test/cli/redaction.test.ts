@@ -8,7 +8,7 @@ import { Desk } from "./command.ts";
 const SECRET = "4419-0000-1111";
 
 test("no command shows what the rules hide, and each says that something is hidden", async () => {
-  await using desk = new Desk();
+  await using desk = new Desk().withDatabase();
   const env = { HOLDFAST_REDACT: "card,customer.email" };
   const input = JSON.stringify({ card: SECRET, customer: { email: SECRET, name: "Ada" } });
   const { id } = await desk.json(["enqueue", "charge", input], { env });

@@ -16,8 +16,15 @@ const LOOKING = [
   ["stats"],
 ];
 
+const changing = (flow: string): string[][] => [
+  ["enqueue", "mail.send"],
+  ["schedules", "create", "nightly", "--task", "report.send", "--every", "1h"],
+  ["flows", "enqueue", "nightly", flow],
+  ["tokens", "create", "--name", "ci", "--role", "viewer"],
+];
+
 suite("an input that cannot be used", () => {
-  const desk = new Desk();
+  const desk = new Desk().withDatabase();
   after(() => desk[Symbol.asyncDispose]());
   const enqueue = (...args: string[]) =>
     desk.holdfast(["enqueue", ...args], { fromSources: args.includes(EXAMPLE) });
@@ -123,7 +130,8 @@ suite("a tasks module that cannot be used", () => {
       "one.ts",
       `export const a = ${task}; export default [a]; export { a as b };`,
     );
-    assert.equal((await desk.json(["enqueue", "t", "--tasks", one])).task, "t");
+    const named = ["--url", "sqlite:shop.db"];
+    assert.equal((await desk.json(["enqueue", "t", "--tasks", one, ...named])).task, "t");
   });
 });
 
@@ -136,6 +144,30 @@ suite("a database that cannot be used", () => {
       assertRefused(await desk.holdfast(args), 3, /No database at .*holdfast\.db/, /migrate/);
     }
     assert.ok(!existsSync(desk.path("holdfast.db")));
+  });
+
+  test("a command that enqueues or configures does not create it either, unless it is named", async () => {
+    const flow = desk.file("flow.json", "[]");
+    for (const args of changing(flow)) {
+      assertRefused(
+        await desk.holdfast(args),
+        3,
+        /No database at .*holdfast\.db/,
+        /--url .*migrate/,
+      );
+    }
+    assert.ok(!existsSync(desk.path("holdfast.db")));
+    const named = await desk.holdfast(["enqueue", "x", "--url", "sqlite:named.db"]);
+    assert.deepEqual([named.code, existsSync(desk.path("named.db"))], [0, true]);
+    const env = { HOLDFAST_URL: "sqlite:set.db" };
+    assert.equal((await desk.holdfast(["enqueue", "x"], { env })).code, 0);
+  });
+
+  test("a wrong argument is reported before a database that is missing", async () => {
+    assertRefused(await desk.holdfast(["enqueue", "x", "--key", ""]), 2, /key/);
+    assertRefused(await desk.holdfast(["enqueue", "q\u202Egnp"]), 2, /task/);
+    const create = ["schedules", "create", "nightly", "--task", "a.b", "--cron", "61 * * * *"];
+    assertRefused(await desk.holdfast(create), 2, /61/);
   });
 
   test("with --json the refusal is one object on stderr", async () => {

@@ -6,7 +6,7 @@ import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast tokens", () => {
   let desk: Desk;
-  before(() => void (desk = new Desk()));
+  before(() => void (desk = new Desk().withDatabase()));
   after(() => desk[Symbol.asyncDispose]());
 
   const create = (...more: string[]) => ["tokens", "create", "--name", "ci", ...more];

@@ -1,12 +1,14 @@
 /** Many jobs at once: actions that any process carries out, a page at a time, each job once. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Store } from "../../src/app/store.ts";
+import { composeStore, jobHooks, type Store } from "../../src/app/store.ts";
 import type { BulkFilter, Walk } from "../../src/bulk/filter.ts";
 import type { BulkRow } from "../../src/bulk/store.ts";
 import { CARRIER_MS } from "../../src/bulk/store.ts";
-import type { Status } from "../../src/core/job.ts";
-import type { NewJob } from "../../src/jobs/store.ts";
+import { type Status, statuses } from "../../src/core/job.ts";
+import type { Engine, Taking, Transaction } from "../../src/database/engine.ts";
+import { settleIn } from "../../src/jobs/settle.ts";
+import type { ClaimedJob, JobStatements, NewJob } from "../../src/jobs/store.ts";
 import type { Group } from "../support/bundle.ts";
 import { carrierOf, countsOf, runBulk, startBulk } from "../support/bulk.ts";
 import {
@@ -18,9 +20,12 @@ import {
   mustFind,
   newJob,
   nextId,
+  released,
+  retry,
   settleOne,
   startOne,
   statusOf,
+  suspended,
   upTo,
 } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
@@ -33,6 +38,9 @@ const walks: Record<Walk, readonly Status[]> = {
   waiting: ["scheduled", "retry", "waiting"],
   pending: ["pending"],
   processing: ["processing"],
+  unfinished: ["scheduled", "retry", "waiting", "pending", "processing"],
+  unclaimed: ["scheduled", "retry", "waiting", "pending"],
+  returned: ["scheduled", "retry", "waiting", "pending"],
 };
 
 async function lines(store: Store): Promise<unknown[]> {
@@ -52,7 +60,7 @@ async function many(store: Store, count: number, queue = "default"): Promise<str
 }
 
 export const bulk: Group = (open) => {
-  test("every job is met by one walk, newest first and a page at a time, with its time and its error", async () => {
+  test("every walk meets the jobs of its tables, newest first and a page at a time, with its time and its error", async () => {
     const { store } = await open();
     const look = async (walk: Walk, before: string | null, limit: number) => {
       const page = await store.bulk.look(
@@ -62,13 +70,15 @@ export const bulk: Group = (open) => {
       assert.deepEqual(page.examined, idsOf(page.jobs));
       return page.jobs;
     };
+    const made: { readonly id: string; readonly status: Status }[] = [];
+    for (const status of statuses) {
+      const first = await jobIn(store, status, { queue: `${status}-1`, task: "a" });
+      const second = await jobIn(store, status, { queue: `${status}-2`, task: "b" });
+      made.unshift({ id: second, status }, { id: first, status });
+    }
     for (const [name, ofWalk] of Object.entries(walks)) {
       const walk = name as Walk;
-      const ids: string[] = [];
-      for (const status of ofWalk) {
-        const first = await jobIn(store, status, { queue: `${status}-1`, task: "a" });
-        ids.unshift(await jobIn(store, status, { queue: `${status}-2`, task: "b" }), first);
-      }
+      const ids = idsOf(made.filter(({ status }) => ofWalk.includes(status)));
       const all = await look(walk, null, 99);
       assert.deepEqual(idsOf(all), ids);
       for (const { id, queue, task, status, at, error } of all) {
@@ -166,8 +176,8 @@ export const bulk: Group = (open) => {
     const row = await runBulk(store, { action: "retry", filter: { all: true } });
     assert.deepEqual(countsOf(row), ["done", 3, 3, 2, 1]);
     assert.deepEqual([row.refusals[0]?.id, row.refusals[0]?.code], [b, "KEY_TAKEN"]);
-    const statuses = await Promise.all([a, b, c].map((id) => statusOf(store, id)));
-    assert.deepEqual(statuses, ["pending", "failed", "pending"]);
+    const now = await Promise.all([a, b, c].map((id) => statusOf(store, id)));
+    assert.deepEqual(now, ["pending", "failed", "pending"]);
   });
 
   test("jobs are cancelled in every state, and those that have ended are skipped", async () => {
@@ -183,9 +193,9 @@ export const bulk: Group = (open) => {
     assert.equal(await statusOf(store, ended), "done");
     assert.notEqual((await mustFind(store, running.id)).cancelRequestedAt, null);
     assert.deepEqual((await lines(store)).slice(1), [
-      ["job.cancel", `job ${waiting}`, "scheduled", "cancelled"],
       ["job.cancel", `job ${pending.id}`, "pending", "cancelled"],
       ["job.cancel", `job ${running.id}`, "processing", "processing"],
+      ["job.cancel", `job ${waiting}`, "scheduled", "cancelled"],
     ]);
     assert.equal((await enqueueOne(store, { key: "k" })).key, "k"); // its key is free again
   });
@@ -274,6 +284,63 @@ export const bulk: Group = (open) => {
     assert.deepEqual(await sample({ ids: [a.id, nextId(), c.id] }), [c.id, a.id]);
     assert.deepEqual(await sample({ ids: [a.id, b.id, c.id], tags: ["x"] }), [b.id, a.id]);
     assert.deepEqual(await sample({ ids: [a.id, b.id], task: "b" }), [b.id]);
+  });
+
+  for (const filter of [{ all: true }, { tags: ["x"] }]) {
+    const name = Object.keys(filter)[0];
+    test(`jobs that run, and return to their queue while it goes on, are cancelled too (${name})`, async () => {
+      const { store } = await open();
+      const { running, giveBack } = await runningAround(store);
+      const row = await startBulk(store, { action: "cancel", filter });
+      assert.equal((await carrierOf(store).page(row.id)).status, "running");
+      await giveBack();
+      const ended = await endOf(store, row.id);
+      assert.deepEqual(countsOf(ended).slice(2), [JOBS, JOBS, 0]);
+      for (const id of running) assert.equal(await statusOf(store, id), "cancelled");
+    });
+
+    test(`jobs that run, and return to their queue while it goes on, are moved too (${name})`, async () => {
+      const { store } = await open();
+      const { running, giveBack } = await runningAround(store);
+      const row = await startBulk(store, { action: "move", filter, queue: "slow" });
+      assert.equal((await carrierOf(store).page(row.id)).status, "running");
+      await giveBack();
+      const later = await enqueueOne(store, { tags: ["x"] });
+      const ended = await endOf(store, row.id);
+      assert.deepEqual(countsOf(ended).slice(2), [JOBS, JOBS, 0]);
+      for (const id of running) assert.equal((await mustFind(store, id)).queue, "slow");
+      assert.equal((await mustFind(store, later.id)).queue, "default");
+    });
+  }
+
+  test("a job that returns while the action waits for it is given its priority", async () => {
+    const { store } = await open();
+    const { running, giveBack } = await runningAround(store);
+    const filter = { status: "retry" } as const;
+    const row = await startBulk(store, { action: "priority", filter, priority: 7 });
+    await carrierOf(store).page(row.id);
+    await giveBack();
+    assert.deepEqual(countsOf(await endOf(store, row.id)).slice(2), [2, 2, 0]);
+    const priorities = await Promise.all(
+      running.map(async (id) => (await mustFind(store, id)).priority),
+    );
+    assert.deepEqual(priorities, [7, 0, 0, 7, 0, 0]);
+  });
+
+  test("a job that slips from table to table while it is looked for is cancelled", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    const bulkId = (await startBulk(store, { action: "cancel", filter: { all: true } })).id;
+    const { engine } = store.db;
+    // No other process writes to SQLite in the middle of a transaction: there, the job moves within it.
+    const slip = async (tx: Transaction): Promise<void> => {
+      const back = released(claimed);
+      if (engine.kind === "sqlite") await settleIn({ engine, hooks: jobHooks }, tx, back);
+      else await settleOne(store, back);
+    };
+    const slippery = composeStore(afterLookingAt(engine, "waiting", slip), {} as JobStatements);
+    assert.deepEqual(countsOf(await endOf(slippery, bulkId)), ["done", 1, 1, 1, 0]);
+    assert.equal(await statusOf(store, claimed.id), "cancelled");
   });
 
   test("a dry run counts, and changes nothing", async () => {
@@ -397,6 +464,72 @@ export const bulk: Group = (open) => {
     assert.equal((await claimOne(store, { queues: ["fast"] })).id, id);
   });
 };
+
+/** Jobs of which a page does not have all: 501 are pending, and six run, three older and three newer. */
+const JOBS = 507;
+
+async function runningAround(
+  store: Store,
+): Promise<{ running: readonly string[]; giveBack: () => Promise<void> }> {
+  const three = async () => {
+    const claimed: ClaimedJob[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      claimed.push(await startOne(store, { tags: ["x"], queue: "running" }));
+    }
+    return claimed;
+  };
+  const older = await three();
+  const jobs = Array.from({ length: JOBS - 6 }, () => newJob({ tags: ["x"] }));
+  await store.jobs.enqueue(jobs);
+  const newer = await three();
+  const ways = [retry, suspended, released];
+  const giveBack = async (): Promise<void> => {
+    for (const claimed of [older, newer]) {
+      for (const [index, job] of claimed.entries()) await settleOne(store, ways[index]!(job));
+    }
+  };
+  return { running: idsOf([...older, ...newer]), giveBack };
+}
+
+async function endOf(store: Store, id: string): Promise<BulkRow> {
+  const carrier = carrierOf(store);
+  for (let pages = 0; pages < 9; pages += 1) {
+    const row = await carrier.page(id);
+    if (row.status !== "running") return row;
+  }
+  return assert.fail("it does not end");
+}
+
+/** The engine, with something that happens once in a transaction, after it has looked for a row of this table in vain. */
+function afterLookingAt(
+  engine: Engine,
+  table: string,
+  happens: (tx: Transaction) => Promise<void>,
+): Engine {
+  let isOver = false;
+  const watched = (tx: Transaction): Transaction =>
+    withMember(tx, "take", async (from: Taking) => {
+      const rows = await tx.take(from);
+      if (from.table === table && rows.length === 0 && !isOver) {
+        isOver = true;
+        await happens(tx);
+      }
+      return rows;
+    });
+  return withMember(engine, "transaction", (body: (tx: Transaction) => Promise<unknown>) =>
+    engine.transaction((tx) => body(watched(tx))),
+  );
+}
+
+function withMember<T extends object>(of: T, name: keyof T, member: unknown): T {
+  return new Proxy(of, {
+    get(target, key) {
+      if (key === name) return member;
+      const own: unknown = Reflect.get(target, key, target);
+      return typeof own === "function" ? (own.bind(target) as unknown) : own;
+    },
+  });
+}
 
 function messageOf(error: string | null): string | null {
   return error === null ? null : (JSON.parse(error) as { message: string }).message;

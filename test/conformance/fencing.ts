@@ -7,6 +7,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fence } from "../../src/core/job.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
+import { type Sql, sql } from "../../src/database/sql.ts";
 import type { ClaimedJob } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
@@ -20,6 +22,7 @@ import {
   failed,
   fenceOf,
   HOUR_MS,
+  mustFind,
   nextId,
   pictureOf,
   released,
@@ -134,4 +137,66 @@ export const fencing: Group = (open) => {
       });
     }
   }
+
+  // What docs/design/promises.md lists: no trigger refuses it. If one does, the list is to be shortened.
+  const withEpoch = (epoch: number): Sql => sql`
+      select id, queue, task, "rank", job_key, ${epoch}, ${epoch}, 0, max_attempts`;
+  const columns = sql`id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
+  const elsewhere: Record<string, (id: string) => Sql> = {
+    "a lease": (id) => sql`
+      insert into holdfast.lease (${columns}, locked_by, locked_until, claimed_at, heartbeat_at)
+      ${withEpoch(1)}, 'by hand', 1, 1, 1 from holdfast.job where id = ${id}`,
+    "an end": (id) => sql`
+      insert into holdfast.finished (${columns}, status, finished_at)
+      ${withEpoch(0)}, 'cancelled', 1 from holdfast.job where id = ${id}`,
+    "a row in waiting": (id) => sql`
+      insert into holdfast.waiting (${columns}, status, due_at)
+      ${withEpoch(0)}, 'scheduled', 1 from holdfast.job where id = ${id}`,
+  };
+  for (const [what, statement] of Object.entries(elsewhere)) {
+    test(`${what} beside a pending job, typed by hand, is accepted and found by the doctor`, async () => {
+      const { store, byHand } = await open();
+      const { id } = await enqueueOne(store);
+      assert.equal(await byHand(statement(id)), 1);
+      const check = what === "a lease" ? "lease-and-elsewhere" : "job-in-two-tables";
+      const found = await store.checks.examine(check, { limit: 9 });
+      assert.deepEqual(
+        found?.offenders.map(({ subject }) => subject),
+        [`job ${id}`],
+      );
+    });
+  }
+
+  test("another owner of a lease, typed by hand, is accepted, and the former one is refused", async () => {
+    const { store, byHand } = await open();
+    const owner = await startOne(store);
+    await byHand(sql`update holdfast.lease set locked_by = 'worker-x' where id = ${owner.id}`);
+    assert.deepEqual(await store.jobs.settle([done(owner)]), []);
+    await settleOne(store, done({ ...owner, worker: "worker-x" }));
+  });
+
+  test("only on MySQL and MariaDB, statements typed by hand rewrite a request or an end, or make an ended job pending", async () => {
+    const { store, byHand } = await open();
+    const ended = await startOne(store);
+    await settleOne(store, done(ended, '"sent"'));
+    const pendingAgain = sql`
+      insert into holdfast.ready (${columns}, ready_at, place)
+      ${withEpoch(0)}, 1, 1 from holdfast.job where id = ${ended.id}`;
+    if (store.db.engine.kind !== "mysql") {
+      return assert.rejects(byHand(pendingAgain), StoreRefusedError);
+    }
+    await byHand(pendingAgain);
+    const again = await claimOne(store);
+    assert.equal(again.id, ended.id); // it runs once more, but cannot end once more
+    await assert.rejects(store.jobs.settle([done(again, '"again"')]), StoreRefusedError);
+    assert.equal((await mustFind(store, ended.id)).result, '"sent"');
+    await byHand(sql`
+      replace into holdfast.finished (${columns}, status, worker, started_at, finished_at, result)
+      ${withEpoch(1)}, 'done', 'by hand', 1, 1, '"rewritten"' from holdfast.job where id = ${ended.id}`);
+    await byHand(sql`
+      replace into holdfast.job (id, queue, task, payload, "rank", max_attempts, enqueued_at)
+      values (${ended.id}, 'default', 'mail.send', '"rewritten"', 0, 3, 1)`);
+    const { result, payload } = await mustFind(store, ended.id);
+    assert.deepEqual([result, payload], ['"rewritten"', '"rewritten"']);
+  });
 };

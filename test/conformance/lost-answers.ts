@@ -56,11 +56,9 @@ export const lostAnswers: Group = (open) => {
       const running = await startOne(store);
       const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
       const cancel = await startBulk(losing, { action: "cancel", filter: { ids } });
-      for (let pages = 0; pages < 3; pages += 1) {
-        losing.loseNext();
-        await carrierOf(losing).page(cancel.id);
-      }
-      assert.deepEqual(countsOf(await store.bulk.get(cancel.id)), ["done", 9, 3, 3, 0]);
+      losing.loseNext();
+      await carrierOf(losing).page(cancel.id);
+      assert.deepEqual(countsOf(await store.bulk.get(cancel.id)), ["done", 3, 3, 3, 0]);
       const chunk = { ids, operators: ids.map(() => ({ id: nextId(), actor: "ada" })) };
       losing.loseNext();
       assert.deepEqual(await losing.jobs.cancelAll({ ...chunk, ids: [running.id] }), [running.id]);

@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError, SchemaTooNewError, SchemaTooOldError } from "../../src/core/errors.ts";
-import type { Engine, Migration, Migrated } from "../../src/database/engine.ts";
+import type { Migration, Migrated } from "../../src/database/engine.ts";
 import { storeOn, type Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
+import { withMigrations } from "../support/later-version.ts";
 import {
   done,
   idsOf,
@@ -27,17 +28,6 @@ function assertAppliedOnce(answers: readonly Migrated[]): void {
     assert.equal(answer.to, to);
     if (answer !== working[0]) assert.equal(answer.from, to);
   }
-}
-
-/** The same engine, as a later version of the library has it. */
-function withMigrations(engine: Engine, migrations: readonly Migration[]): Engine {
-  return new Proxy(engine, {
-    get(target, name) {
-      if (name === "migrations") return migrations;
-      const member: unknown = Reflect.get(target, name, target);
-      return typeof member === "function" ? (member.bind(target) as unknown) : member;
-    },
-  });
 }
 
 export const migrations: Group = (open) => {
@@ -73,17 +63,31 @@ export const migrations: Group = (open) => {
         `create table holdfast.later_${version} (id integer not null primary key);`,
       ),
     });
-    const history = [...engine.migrations, added(to + 1), added(to + 2)];
+    const indexed: Migration = {
+      ...added(to + 2),
+      online: true,
+      script: engine.migrationDialect.named(
+        `create index later on holdfast.finished (status, id); create index soon on holdfast.ready (task);`,
+      ),
+    };
+    const history = [...engine.migrations, added(to + 1), indexed, added(to + 3)];
     const later = await storeOn(withMigrations(engine, history));
     await assert.rejects(later.checkSchema(), SchemaTooOldError);
     const plan = await later.planMigration();
     assert.deepEqual(
       plan.migrations.map(({ version }) => version),
-      [to + 1, to + 2],
+      [to + 1, to + 2, to + 3],
     );
-    const names = [`version ${to + 1}`, `version ${to + 2}`];
-    assert.deepEqual(await later.migrate(), { from: to, to: to + 2, applied: names });
-    assert.deepEqual(await later.migrate(), { from: to + 2, to: to + 2, applied: [] });
+    assert.match(
+      plan.sql,
+      new RegExp(`-- Migration ${to + 2}: .*\n-- These indexes block writers`),
+    );
+    const other = { ...added(to + 1), online: true };
+    const mistaken = await storeOn(withMigrations(engine, [...engine.migrations, other]));
+    await assert.rejects(mistaken.migrate(), /online migration .* has: create table/);
+    const names = [to + 1, to + 2, to + 3].map((version) => `version ${version}`);
+    assert.deepEqual(await later.migrate(), { from: to, to: to + 3, applied: names });
+    assert.deepEqual(await later.migrate(), { from: to + 3, to: to + 3, applied: [] });
 
     await store.checkSchema();
     assert.deepEqual(await pictureOf(store, id), before);

@@ -218,7 +218,7 @@ describe("the migration that makes the tables", limits, () => {
       drop table holdfast_deadline;
       drop table holdfast_lane_lease;
       alter table holdfast_ready add key by_start (start_by);
-      delete from holdfast_migration where version = 16`);
+      delete from holdfast_migration where version >= 16`);
     await store.migrate();
     assert.deepEqual(await deadlines(), [[id, runtime.now() + 1_000]]);
     assert.equal((await entries()).length, claimed.length);

@@ -169,7 +169,8 @@ const verbs: Readonly<
   },
   "walking over all jobs": {
     run: async (store) => {
-      for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
+      const tables = ["failed", "cancelled", "waiting", "pending", "processing"] as const;
+      for (const walk of [...tables, "unfinished", "unclaimed"] as const) {
         const look = (from: string | null, filter: object) =>
           store.bulk.look({ position: { walk, before: from }, filter } as BulkRow, 20);
         const { examined } = await look(null, {});

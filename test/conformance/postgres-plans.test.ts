@@ -201,7 +201,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     assert.equal(found.length, 11);
     for (const status of statuses) await store.jobs.list({ status, limit: 20 });
     await store.jobs.neighbours(idsOf(found));
-    for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
+    const tables = ["failed", "cancelled", "waiting", "pending", "processing"] as const;
+    for (const walk of [...tables, "unfinished", "unclaimed"] as const) {
       const position = { walk, before: idsOf(found)[0] ?? null };
       await store.bulk.look({ position, filter: {} } as BulkRow, 20);
       const filter = { worker: "worker-x", key, ids: idsOf(found) };

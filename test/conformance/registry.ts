@@ -394,6 +394,8 @@ export const registry: Group = (open) => {
     assert.deepEqual(await list({ limit: 2 }), ids.slice(0, 2));
     assert.deepEqual(await list({ alive: true }), [ids[0], ids[2]]);
     assert.deepEqual(await list({ type: "printer" }), []);
+    await store.workers.move(ids[0] ?? "", { state: "stopped", reason: "gone" });
+    assert.deepEqual(await list({ lost: true }), [ids[0]]);
   });
 
   test("the row of a stopped worker is deleted after a while", async () => {

@@ -13,7 +13,7 @@ import {
 import type { Declared } from "../../src/schedules/store.ts";
 import type { ScheduleOptions } from "../../src/schedules/index.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
-import { claimOne, done, HOUR_MS, mustFind, settleOne } from "../support/jobs.ts";
+import { claimOne, done, failed, HOUR_MS, mustFind, settleOne, upTo } from "../support/jobs.ts";
 import { START_AT } from "../support/runtime.ts";
 import {
   allRuns,
@@ -349,6 +349,45 @@ export const schedules: Group = (open) => {
     assert.equal(await store.schedules.release("nightly"), null);
   });
 
+  for (const overlap of ["skip", "queue"] as const) {
+    test(`overlap ${overlap}: a tick finds the job of an earlier one behind many newer runs`, async () => {
+      const { store, clock } = await open();
+      await createOne(store, { overlap });
+      const tick = async (): Promise<string | undefined> => {
+        clock.advance(MINUTE_MS);
+        return (await store.schedules.fire("nightly"))?.runs[0]?.outcome;
+      };
+      const left = overlap === "skip" ? "skipped" : "queued";
+      assert.equal(await tick(), "enqueued");
+      const first = await claimOne(store);
+      // More than a page of them, so that the first run is looked for behind it.
+      for (let run = 0; run < 102; run += 1) await store.schedules.run("nightly", by());
+      await store.jobs.settle((await store.jobs.claim(upTo(200))).map((job) => done(job)));
+      assert.deepEqual([await tick(), await tick()], [left, left]);
+      assert.equal(await store.schedules.release("nightly"), null);
+      await settleOne(store, done(first));
+      if (overlap === "skip") return assert.equal(await tick(), "enqueued");
+      assert.equal((await store.schedules.release("nightly"))?.runs.length, 1);
+      assert.equal(await tick(), "queued");
+    });
+  }
+
+  test("overlap: a job that an operator retried is in the way again", async () => {
+    const { store, clock } = await open();
+    await createOne(store, { overlap: "skip" });
+    const tick = async (): Promise<string | undefined> => {
+      clock.advance(MINUTE_MS);
+      return (await store.schedules.fire("nightly"))?.runs[0]?.outcome;
+    };
+    await tick();
+    const first = await claimOne(store);
+    await settleOne(store, failed(first));
+    assert.equal(await tick(), "enqueued");
+    await settleOne(store, done(await claimOne(store)));
+    await store.jobs.revive(first.id, 1);
+    assert.equal(await tick(), "skipped");
+  });
+
   test("run now: a job at once, also while paused, beside the ticks", async () => {
     const { store, clock } = await open();
     await createOne(store, { overlap: "skip" });
@@ -433,6 +472,32 @@ export const schedules: Group = (open) => {
     );
   });
 
+  test("an operator's edit stays when workers of another name declare the same", async () => {
+    const { store } = await open();
+    const same = [declared({ name: "a" })];
+    const nothing = { added: [], changed: [], removed: [] };
+    const declare = (group: string, some: readonly Declared[]) =>
+      store.schedules.declare(group, some, `code of ${group}`);
+    await declare("mailer", same);
+    const { revision } = await store.schedules.edit("a", { every: "2m" }, by());
+    for (const group of ["other", "mailer", "other"]) {
+      assert.deepEqual(await declare(group, same), nothing);
+      const now = await mustFindSchedule(store, "a");
+      assert.deepEqual(
+        [now.everyMs, now.revision, now.declaredBy],
+        [2 * MINUTE_MS, revision, group],
+      );
+    }
+    // It belongs to those that declared it last, so the others do not delete it.
+    assert.deepEqual(await declare("mailer", []), nothing);
+    const lines = await store.audit.list({ subject: "schedule a", limit: 20 });
+    assert.deepEqual(
+      lines.map(({ action }) => action),
+      ["schedule.declare", "schedule.edit"],
+    );
+    assert.deepEqual(await declare("other", []), { ...nothing, removed: ["a"] });
+  });
+
   test("schedules and runs come in pages", async () => {
     const { store, clock } = await open();
     for (const name of ["d", "b", "a", "c"]) await createOne(store, { name, task: `task.${name}` });
@@ -501,6 +566,28 @@ export const schedules: Group = (open) => {
     clock.advance(3 * DAY_MS);
     assert.equal(await store.schedules.pruneRuns("nightly"), 5);
     assert.equal((await allRuns(store)).length, 1_000);
+  });
+
+  test("an old run is not pruned while its job has not ended", async () => {
+    const { store, clock, byHand } = await open();
+    await createOne(store, { overlap: "skip" });
+    clock.advance(MINUTE_MS);
+    await store.schedules.fire("nightly");
+    const job = await claimOne(store);
+    const later = Array.from({ length: 1_001 }, (_, at) => clock.now() + (at + 1) * MINUTE_MS);
+    for (let at = 0; at < later.length; at += 250) {
+      const rows = later
+        .slice(at, at + 250)
+        .map((tick) => sql`(${"nightly"}, ${tick}, 0, ${"skipped"}, ${tick})`);
+      await byHand(sql`
+        insert into holdfast.schedule_run (schedule, tick, is_manual, outcome, at)
+        values ${rows.reduce((all, one) => sql`${all}, ${one}`)}`);
+    }
+    clock.advance(3 * DAY_MS);
+    assert.equal(await store.schedules.pruneRuns("nightly"), 1);
+    assert.equal((await allRuns(store))[0]?.job, job.id);
+    await settleOne(store, done(job));
+    assert.equal(await store.schedules.pruneRuns("nightly"), 1);
   });
 
   test("why a tick could not be handled is kept until one is", async () => {

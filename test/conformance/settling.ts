@@ -107,6 +107,33 @@ export const settling: Group = (open) => {
     assert.equal(job.lockedUntil, null);
   });
 
+  test("a job is done where its result could not be stored, and says why", async () => {
+    const { store } = await open();
+    const without = (job: ClaimedJob, isKnown: boolean): Settlement => ({
+      ...fenceOf(job),
+      outcome: { kind: "done", result: null, error: ERROR },
+      ...(isKnown ? { claimed: job } : {}),
+    });
+    for (const isKnown of [true, false]) {
+      const [lost, plain] = [await startOne(store), await startOne(store)];
+      const next = await enqueueOne(store);
+      const { settled, claimed } = await store.jobs.settleAndClaim(
+        [without(lost, isKnown), done(plain, "1")],
+        upTo(1),
+      );
+      const statuses = new Map(settled.map(({ id, status }) => [id, status]));
+      assert.deepEqual([statuses.get(lost.id), statuses.get(plain.id)], ["done", "done"]);
+      assert.deepEqual(idsOf(claimed), [next.id]);
+      const [found, other] = [await mustFind(store, lost.id), await mustFind(store, plain.id)];
+      assert.deepEqual([found.status, found.result, found.lastError], ["done", null, ERROR]);
+      assert.deepEqual([other.status, other.result, other.lastError], ["done", "1", null]);
+      await settleOne(store, done(claimed[0] as ClaimedJob));
+      const alone = await startOne(store);
+      await settleOne(store, without(alone, isKnown));
+      assert.equal((await mustFind(store, alone.id)).lastError, ERROR);
+    }
+  });
+
   test("a completed job may have no result", async () => {
     const { store } = await open();
     const claimed = await startOne(store);

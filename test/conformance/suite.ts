@@ -125,7 +125,7 @@ const BETWEEN = new Set([
 ]);
 
 /** Promises about what takes functions, which do not travel: another process cannot be asked for it. */
-const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load"]);
+const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load", "searching"]);
 /** Where push cannot work, the doctor says so, and these expect that it finds nothing. */
 const WITH_PUSH = new Set(["findings"]);
 

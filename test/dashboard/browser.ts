@@ -1,5 +1,7 @@
 /** A real browser, and a real server with a shop behind it. Anything that the browser complains about fails the test. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { Doctor } from "../../src/doctor/doctor.ts";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { startServer, type Server } from "../../src/app/server.ts";
@@ -27,37 +29,17 @@ export async function closeBrowser(): Promise<void> {
   browser = null;
 }
 
-const SILENT = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
+export const SILENT = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
 
-/** A shop, its server, and pages that look at it. */
-export class Desk implements AsyncDisposable {
-  readonly holdfast: Holdfast;
-  readonly shop: Shop;
-  #server: Server | null = null;
+/** Pages that look at a server, each in a browser of its own. */
+export class Visitors {
+  readonly url: string;
   readonly #contexts: BrowserContext[] = [];
   /** What browsers complained about. */
   readonly complaints: string[] = [];
-  /** What the server's monitor saw last. */
-  seen: Observation | null = null;
-  readonly #limits: Partial<Limits>;
 
-  private constructor(holdfast: Holdfast, shop: Shop, limits: Partial<Limits>) {
-    this.holdfast = holdfast;
-    this.shop = shop;
-    this.#limits = limits;
-  }
-
-  static async open(url = "sqlite::memory:", limits: Partial<Limits> = {}): Promise<Desk> {
-    const holdfast = await openHoldfast(url, { logger: SILENT });
-    const desk = new Desk(holdfast, await openShop(holdfast), limits);
-    await desk.startServer();
-    const findings = await new Doctor(holdfast).quick();
-    desk.seen = { at: Date.now(), counts: null, minutes: [], findings, canaries: [] };
-    return desk;
-  }
-
-  get url(): string {
-    return `${this.#server?.url}/`;
+  constructor(url: string) {
+    this.url = url;
   }
 
   /** Opens an address of the dashboard. */
@@ -81,6 +63,74 @@ export class Desk implements AsyncDisposable {
     return page;
   }
 
+  async leave(): Promise<void> {
+    for (const context of this.#contexts.splice(0)) await context.close();
+  }
+
+  assertNoComplaints(): void {
+    assert.deepEqual(this.complaints.splice(0), [], "the browser complained");
+  }
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe-core finds, in a line each. */
+export async function findingsOn(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate(
+    `axe.run(document, { resultTypes: ["violations"] })`,
+  )) as {
+    violations: { id: string; nodes: { html: string }[] }[];
+  };
+  return violations.map(
+    ({ id, nodes }) =>
+      `${id}: ${nodes
+        .map(({ html }) => html.slice(0, 160))
+        .slice(0, 3)
+        .join(" | ")}`,
+  );
+}
+
+/** A shop, its server, and pages that look at it. */
+export class Desk implements AsyncDisposable {
+  readonly holdfast: Holdfast;
+  readonly shop: Shop;
+  #server: Server | null = null;
+  #visitors = new Visitors("");
+  /** What the server's monitor saw last. */
+  seen: Observation | null = null;
+  readonly #limits: Partial<Limits>;
+
+  private constructor(holdfast: Holdfast, shop: Shop, limits: Partial<Limits>) {
+    this.holdfast = holdfast;
+    this.shop = shop;
+    this.#limits = limits;
+  }
+
+  static async open(url = "sqlite::memory:", limits: Partial<Limits> = {}): Promise<Desk> {
+    const holdfast = await openHoldfast(url, { logger: SILENT });
+    const desk = new Desk(holdfast, await openShop(holdfast), limits);
+    await desk.startServer();
+    desk.#visitors = new Visitors(desk.url);
+    const findings = await new Doctor(holdfast).quick();
+    desk.seen = { at: Date.now(), counts: null, minutes: [], findings, canaries: [] };
+    return desk;
+  }
+
+  get url(): string {
+    return `${this.#server?.url}/`;
+  }
+
+  /** What browsers complained about. */
+  get complaints(): string[] {
+    return this.#visitors.complaints;
+  }
+
+  /** Opens an address of the dashboard. */
+  page(path = "", options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
+    return this.#visitors.page(path, options);
+  }
+
   /** The server ends, as in a deploy; jobs go on. */
   async stopServer(): Promise<void> {
     await this.#server?.close();
@@ -98,12 +148,12 @@ export class Desk implements AsyncDisposable {
     });
   }
 
-  async closePages(): Promise<void> {
-    for (const context of this.#contexts.splice(0)) await context.close();
+  closePages(): Promise<void> {
+    return this.#visitors.leave();
   }
 
   assertNoComplaints(): void {
-    assert.deepEqual(this.complaints.splice(0), [], "the browser complained");
+    this.#visitors.assertNoComplaints();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

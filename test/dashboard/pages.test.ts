@@ -1,38 +1,17 @@
 /** Every page of the dashboard, in a real browser: it shows what it should, and all people can use it. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
-import { closeBrowser, Desk } from "./browser.ts";
+import { closeBrowser, Desk, findingsOn } from "./browser.ts";
 import { type View, viewsOf } from "./views.ts";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const THEMES = ["light", "dark"] as const;
 const WIDTHS = [1_440, 768, 375];
 
 async function see(page: Page, { shows }: View): Promise<void> {
   await page.getByText(shows).first().waitFor({ state: "attached" });
-}
-
-/** What axe-core finds, in a line each. */
-async function findingsOn(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  const { violations } = (await page.evaluate(
-    `axe.run(document, { resultTypes: ["violations"] })`,
-  )) as {
-    violations: { id: string; nodes: { html: string }[] }[];
-  };
-  return violations.map(
-    ({ id, nodes }) =>
-      `${id}: ${nodes
-        .map(({ html }) => html.slice(0, 160))
-        .slice(0, 3)
-        .join(" | ")}`,
-  );
 }
 
 describe("the pages of the dashboard", { skip: missing("chromium") }, () => {

@@ -12,6 +12,11 @@ import { viewsOf } from "./views.ts";
 /** What only a string that became HTML could have made. */
 const MADE = "script:not([src]), img, iframe, a[href^='javascript:'], body style";
 
+/** Without what the browser logs of a request that the server refused. */
+function withoutRefusals(complaints: readonly string[]): readonly string[] {
+  return complaints.filter((one) => !one.includes("Failed to load resource"));
+}
+
 describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
   let desk: Desk;
   before(async () => {
@@ -129,6 +134,42 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     });
     await desk.closePages();
     desk.complaints.length = 0; // Requests failed, as they should.
+  });
+
+  test("an address with the name of a property of objects does not exist, and says so", async () => {
+    const page = await desk.page("");
+    for (const path of ["constructor", "__proto__", "toString", "hasOwnProperty", "no/such/page"]) {
+      await page.goto(desk.url + path);
+      await page.getByRole("heading", { level: 1, name: "This page does not exist" }).waitFor();
+    }
+    for (const status of ["constructor", "__proto__"]) {
+      await page.goto(`${desk.url}jobs?status=${status}&state=${status}&range=${status}`);
+      await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
+    }
+    desk.complaints.splice(0, Number.POSITIVE_INFINITY, ...withoutRefusals(desk.complaints));
+    await desk.closePages();
+    desk.assertNoComplaints();
+  });
+
+  test("a job that does not exist is asked for once, and its page has a heading", async () => {
+    const missingJob = "01890000-0000-7000-8000-000000000000";
+    const page = await desk.page("");
+    await page.clock.install();
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().endsWith(`jobs/${missingJob}/story`)) asked += 1;
+    });
+    await page.goto(`${desk.url}jobs/${missingJob}`);
+    await page.getByText(`There is no job ${missingJob}`).waitFor();
+    await page.getByRole("heading", { level: 1, name: "Job" }).waitFor();
+    await page.clock.runFor(60_000);
+    // A connection that comes back reads all again, which a busy machine may need once.
+    assert.ok(asked <= 2, `it was asked for ${asked} times in a minute`);
+    const untilThen = asked;
+    await page.getByRole("button", { name: "Try again" }).first().click();
+    await until("it is asked again", () => asked > untilThen);
+    await desk.closePages();
+    desk.complaints.length = 0; // 404 is logged by the browser.
   });
 
   test("hostile texts in every field stay text", async () => {

@@ -6,6 +6,7 @@ import { describe, test } from "node:test";
 import { type Command, CommanderError } from "commander";
 import { buildCommands } from "../../src/cli/main.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
+import { wordsOf } from "../support/words.ts";
 import { ROOT } from "./settings.ts";
 
 /** Not docs/evidence: what programs have printed. */
@@ -79,8 +80,8 @@ function commandLines(text: string): string[] {
   const pieces = [...text.matchAll(code)].map(
     ([, block, span = ""]) => block ?? span.replaceAll(/\s*\n\s*/g, " "),
   );
-  // Not the name of a project, a namespace, a database or a schema.
-  const inCode = /(?<=^|[\s($])(?<!--[a-z-]+ |schema )holdfast ([a-z][^|;#)>\n]*)/g;
+  // Not the name of a project, a namespace, a database, a schema or a role.
+  const inCode = /(?<=^|[\s($])(?<!--[a-z-]+ |schema |role )holdfast ([a-z][^|;#)>\n]*)/g;
   const inText = /\bholdfast ((?:[a-z]+)(?: (?:[a-z]+|--[a-z-]+)\b)*)/g;
   return [
     ...pieces.flatMap((piece) => [...piece.replaceAll("\\\n", " ").matchAll(inCode)]),
@@ -88,13 +89,6 @@ function commandLines(text: string): string[] {
       commands.has(line.split(" ")[0] ?? ""),
     ),
   ].map(([, line = ""]) => line.trim());
-}
-
-/** As a shell divides them. */
-function wordsOf(line: string): string[] {
-  return [...line.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) =>
-    word.replaceAll(/'([^']*)'|"([^"]*)"/g, "$1$2"),
-  );
 }
 
 /** Why the program refuses these words; null: it takes them. Arguments may be left out where a page only mentions a command. */

@@ -211,7 +211,6 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post(`/api/v1/leases/${MISSING}/extend`, fence, 409);
       await desk.post(`/api/v1/leases/${MISSING}/settle`, { ...fence, as: "done" }, 409);
       await desk.get("/api/v1/nothing", 404);
-      await desk.get("/", 404);
       assert.equal(
         (await desk.ask("/api/v1/jobs", { method: "DELETE" })).headers["allow"],
         "POST, GET",

@@ -1,7 +1,15 @@
 /** The dashboard's page and files, and people who sign in. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { after, describe, test } from "node:test";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import {
+  dashboardHandler,
+  type DashboardPrincipal,
+  toNodeListener,
+} from "../../src/app/dashboard.ts";
 import { Assets } from "../../src/dashboard/assets.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { type Asked, Desk, type Reply, send } from "./client.ts";
@@ -48,6 +56,55 @@ describe("the page", () => {
       assert.equal(headers["referrer-policy"], "no-referrer");
     }
     assert.equal((await page(desk, "/", { method: "HEAD" })).text, "");
+  });
+
+  test("the first page is for all but programs that want JSON", async () => {
+    await using desk = await open();
+    const mounted = dashboardHandler({
+      holdfast: desk.holdfast,
+      basePath: "/admin/jobs",
+      principal: () => ({ name: "ada", role: "viewer" }),
+      pages,
+    });
+    for (const [accept, isPage] of [
+      [undefined, true],
+      ["*/*", true],
+      ["application/json", false],
+      ["application/problem+json, */*", false],
+    ] as const) {
+      for (const method of ["GET", "HEAD"]) {
+        const headers = accept === undefined ? {} : { accept };
+        const own = await send(desk.server, "/", { method, headers });
+        const inside = await mounted(new Request("http://shop/admin/jobs", { method, headers }));
+        for (const [status, type] of [
+          [own.status, own.headers["content-type"]],
+          [inside.status, inside.headers.get("content-type")],
+        ]) {
+          assert.equal(status, isPage ? 200 : 404, `${method} ${accept}`);
+          assert.match(String(type), isPage ? /^text\/html/ : /json/);
+        }
+      }
+    }
+    await mounted.close();
+  });
+
+  test("what a framework gets is not packed, because Next.js drops the header that says so", async () => {
+    await using desk = await open();
+    const principal = (): DashboardPrincipal => ({ name: "ada", role: "viewer" });
+    const mounted = dashboardHandler({ holdfast: desk.holdfast, principal, pages });
+    const headers = { "accept-encoding": "gzip, br", accept: "text/html" };
+    const response = await mounted(new Request("http://shop/", { headers }));
+    assert.equal(response.headers.get("content-encoding"), null);
+    assert.match(await response.text(), /<script/);
+    const server = createServer((request, answer) => void toNodeListener(mounted)(request, answer));
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const ownServer = await fetch(`http://127.0.0.1:${port}/`, { headers });
+    assert.equal(ownServer.headers.get("content-encoding"), "br");
+    assert.match(await ownServer.text(), /<script/);
+    server.close();
+    server.closeAllConnections();
+    await mounted.close();
   });
 
   test("programs, the API, probes and other methods never get it", async () => {

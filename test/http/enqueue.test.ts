@@ -1,9 +1,12 @@
 /** A job that arrives over HTTP takes the path of `holdfast.enqueue`. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import * as z from "zod";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { startServer } from "../../src/app/server.ts";
 import { HoldfastError } from "../../src/core/errors.ts";
+import { defineTask } from "../../src/index.ts";
+import { drain } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import { Desk, send } from "./client.ts";
@@ -58,6 +61,24 @@ suite("a job over HTTP", () => {
     for (const field of ["queue", "priority", "maxAttempts", "task", "status", "input"] as const) {
       assert.deepEqual(there?.[field], here[field], field);
     }
+  });
+
+  test("may come without an input, if the schema of its task allows it", async () => {
+    const usual = z.object({ days: z.int() }).default({ days: 7 });
+    const report = defineTask({ name: "report", input: usual, run: ({ days }) => days });
+    await using desk = await Desk.open("sqlite::memory:", { tasks: [report, ship] });
+    const job = { task: "report" };
+    const bodies = {
+      "/api/v1/jobs": job,
+      "/api/v1/jobs/bulk": { jobs: [job, { ...job, input: null }] },
+      "/api/v1/flows": { name: "f", jobs: [{ ...job, name: "only" }] },
+      "/api/v1/batches": { name: "b", jobs: [job], callback: job },
+    };
+    for (const [path, body] of Object.entries(bodies)) await desk.post(path, body, 201);
+    await desk.post("/api/v1/jobs", { task: ship.name }, 422);
+    const { totals, jobs } = await drain(desk.holdfast, [report]);
+    assert.equal(totals.done, 6);
+    assert.equal(await desk.holdfast.jobs.result(jobs[0]?.id ?? ""), 7);
   });
 
   test("records the build that enqueues it", async () => {

@@ -330,6 +330,22 @@ test("a server closes at once when nothing is under way, whatever connections ar
   await desk.holdfast.close();
 });
 
+test("a client that sends its body slowly is to blame, not the server", async () => {
+  await using desk = await Desk.open(undefined, { limits: { bodyMs: 50 } });
+  const head = [
+    "POST /api/v1/jobs HTTP/1.1",
+    `Host: 127.0.0.1:${desk.server.port}`,
+    "Content-Type: application/json",
+    "Content-Length: 1000",
+  ];
+  const answer = await sendRaw(desk, [`${head.join("\r\n")}\r\n\r\n{`], { half: false });
+  assert.match(answer, /^HTTP\/1\.1 408 [^]*"TOO_SLOW"/);
+  assert.deepEqual(
+    desk.log.filter((line) => line.startsWith("error")),
+    [],
+  );
+});
+
 test("the server does not wait forever for a response", async () => {
   const health = {
     health: () => new Promise<never>(() => {}),
@@ -359,7 +375,7 @@ test("probes and metrics answer what they are given, and HEAD has no body", asyn
 
 test("an unavailable database is reported, without further details", async () => {
   await using desk = await Desk.open();
-  desk.holdfast.store.jobs.list = async () => {
+  desk.holdfast.store.jobs.page = async () => {
     throw new Error("select secret from table at /srv/app/code.ts:1:1");
   };
   const problem = await desk.get("/api/v1/jobs", 500);

@@ -4,6 +4,7 @@ import { after, suite, test } from "node:test";
 import { openStore } from "../../src/app/store.ts";
 import { defineTask, GiveUpError, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { statuses, type Status } from "../../src/core/job.ts";
+import { sql } from "../../src/database/sql.ts";
 import { Metrics, QUEUES_MAX, TASKS_MAX, WorkerMeter } from "../../src/monitoring/metrics.ts";
 import { metrics as list, MetricText } from "../../src/monitoring/metric-list.ts";
 import type { Counts } from "../../src/stats/counts.ts";
@@ -56,6 +57,20 @@ async function workOff(holdfast: Holdfast, metrics: Metrics): Promise<void> {
   });
 }
 
+/** A lock that is held, a move that is not allowed, and a transaction that writes and fails. */
+async function failOnPurpose(holdfast: Holdfast, done: string): Promise<void> {
+  await holdfast.locks.with("parcel:1", {}, async () => {
+    const waiting = holdfast.locks.with("parcel:1", { wait: 20 }, () => {});
+    await assert.rejects(waiting, { code: "LOCK_NOT_ACQUIRED" });
+  });
+  await assert.rejects(holdfast.jobs.retry(done), { code: "ILLEGAL_MOVE" });
+  const failing = holdfast.store.db.engine.transaction(async (tx) => {
+    await tx.run(sql`delete from holdfast.step where job_id = ${done}`);
+    throw new Error("changed its mind");
+  });
+  await assert.rejects(failing, /changed its mind/);
+}
+
 suite("metrics of a process that works", () => {
   const places: [
     what: string,
@@ -83,9 +98,16 @@ suite("metrics of a process that works", () => {
         await holdfast.locks.with("order:1", {}, () => {});
         const [done] = await holdfast.jobs.list({ status: "done" });
         await assert.rejects(holdfast.jobs.retry(String(done?.id)), { code: "ILLEGAL_MOVE" });
+        const before = await metrics.text();
+        await failOnPurpose(holdfast, String(done?.id));
         const text = await metrics.text();
         assert.deepEqual(complaintsAbout(text), []);
         const sample = (name: string): number | null => sampleOf(text, name);
+        const moved = (name: string): number =>
+          Number(sample(name)) - Number(sampleOf(before, name));
+        assert.equal(moved('holdfast_lock_timeouts_total{type="parcel"}'), 1);
+        assert.equal(moved('holdfast_moves_refused_total{code="ILLEGAL_MOVE"}'), 1);
+        assert.ok(moved("holdfast_transactions_rolled_back_total") >= 1);
         const echoed = '{queue="default",task="echo",outcome="done"}';
         assert.equal(sample(`holdfast_attempts_total${echoed}`), 3);
         assert.equal(sample("holdfast_up"), 1);

@@ -1,19 +1,10 @@
 /** The dashboard inside of an application: behind five frameworks, below a base path, behind the application's own login. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { after, describe, test } from "node:test";
-import { getRequestListener } from "@hono/node-server";
-import { Module } from "@nestjs/common";
-import { NestFactory } from "@nestjs/core";
-import fastify from "fastify";
-import { Hono } from "hono";
-import {
-  dashboardHandler,
-  type DashboardHandler,
-  toNodeListener,
-} from "../../src/app/dashboard.ts";
+import { dashboardHandler, toNodeListener } from "../../src/app/dashboard.ts";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { Assets } from "../../src/dashboard/assets.ts";
@@ -21,8 +12,7 @@ import { DEFAULT_LIMITS } from "../../src/http-kernel/limits.ts";
 import { Connections, httpServer } from "../../src/http-kernel/server.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
-
-const BASE = "/admin/jobs";
+import { BASE, frameworks, principal } from "./mounts.ts";
 
 const FILES = new Map(
   Object.entries({
@@ -30,117 +20,6 @@ const FILES = new Map(
     "app.js": "1;",
   }).map(([name, text]) => [name, Buffer.from(text)]),
 );
-
-type Listener = (incoming: IncomingMessage, outgoing: ServerResponse) => unknown;
-
-interface Served {
-  readonly url: string;
-  close(): Promise<void>;
-}
-
-async function listening(listener: Listener): Promise<Served> {
-  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => {
-      server.closeAllConnections();
-      return new Promise((resolve) => server.close(() => resolve()));
-    },
-  };
-}
-
-/** It comes without types. */
-const EXPRESS: string = "express";
-
-/** An Express application; the published types are not needed for this. */
-interface ExpressApp {
-  use(path: string | Listener, listener?: Listener): void;
-  readonly handle: Listener;
-}
-
-/** How each framework serves the handler, as the guide says. */
-const frameworks: Readonly<Record<string, (dashboard: DashboardHandler) => Promise<Served>>> = {
-  async Hono(dashboard) {
-    const app = new Hono();
-    app.all(BASE, (ctx) => dashboard(ctx.req.raw));
-    app.all(`${BASE}/*`, (ctx) => dashboard(ctx.req.raw));
-    return listening(getRequestListener(app.fetch));
-  },
-  async Express(dashboard) {
-    const { default: express } = (await import(EXPRESS)) as unknown as {
-      default: (() => ExpressApp) & { json(): Listener };
-    };
-    const app = express();
-    app.use(BASE, toNodeListener(dashboard));
-    return listening(app as unknown as Listener);
-  },
-  // What many applications do before they mount anything.
-  async "Express with parsed bodies"(dashboard) {
-    const { default: express } = (await import(EXPRESS)) as unknown as {
-      default: (() => ExpressApp) & { json(): Listener };
-    };
-    const app = express();
-    app.use(express.json());
-    app.use(BASE, toNodeListener(dashboard));
-    return listening(app as unknown as Listener);
-  },
-  async Fastify(dashboard) {
-    const app = fastify();
-    const listener = toNodeListener(dashboard);
-    app.removeAllContentTypeParsers();
-    app.addContentTypeParser("*", (_request, _payload, done) => done(null));
-    const serve = (
-      request: { raw: IncomingMessage },
-      reply: { raw: ServerResponse; hijack(): unknown },
-    ): Promise<void> => {
-      reply.hijack();
-      return listener(request.raw, reply.raw);
-    };
-    app.all(BASE, serve);
-    app.all(`${BASE}/*`, serve);
-    const url = await app.listen({ port: 0, host: "127.0.0.1" });
-    return {
-      url,
-      close: async () => {
-        app.server.closeAllConnections();
-        await app.close();
-      },
-    };
-  },
-  /** A route handler in the shape of app/admin/jobs/[[...path]]/route.ts: Next calls it with a standard Request. */
-  async "Next.js"(dashboard) {
-    const route = { GET: dashboard, POST: dashboard };
-    const serve = async (request: Request): Promise<Response> => {
-      const handler = route[request.method as keyof typeof route];
-      return handler === undefined ? new Response(null, { status: 405 }) : handler(request);
-    };
-    return listening(getRequestListener(serve));
-  },
-  async NestJS(dashboard) {
-    const root = class AppModule {
-      readonly name = "app";
-    };
-    Module({})(root);
-    const app = await NestFactory.create(root, { logger: false });
-    app.use(BASE, toNodeListener(dashboard));
-    await app.listen(0, "127.0.0.1");
-    return {
-      url: await app.getUrl(),
-      close: async () => {
-        (app.getHttpServer() as ReturnType<typeof createServer>).closeAllConnections();
-        await app.close();
-      },
-    };
-  },
-};
-
-/** The application's own login: a header stands for its cookie. */
-function principal(request: Request): { name: string; role: "viewer" | "operator" } | null {
-  const user = request.headers.get("x-user");
-  if (user === null) return null;
-  return { name: user, role: user === "ada" ? "operator" : "viewer" };
-}
 
 for (const [name, serve] of Object.entries(frameworks)) {
   test(`behind ${name}: the page, its files, the API, changes and live events`, async () => {
@@ -172,10 +51,9 @@ for (const [name, serve] of Object.entries(frameworks)) {
         body: JSON.stringify({ task: "mail.send", input: { to: "ö" } }),
       });
       assert.equal((await ask("/api/v1/jobs", post("eve"))).status, 403);
-      assert.equal(
-        (await ask("/api/v1/jobs", post("ada", { origin: "http://evil.example" }))).status,
-        403,
-      );
+      for (const origin of ["http://evil.example", "http://host.invalid", "http://localhost"]) {
+        assert.equal((await ask("/api/v1/jobs", post("ada", { origin }))).status, 403, origin);
+      }
       const accepted = await ask("/api/v1/jobs", post("ada", { origin: served.url }));
       assert.equal(accepted.status, 201, await accepted.clone().text());
       const { id } = (await accepted.json()) as { id: string };
@@ -198,6 +76,8 @@ for (const [name, serve] of Object.entries(frameworks)) {
   });
 }
 
+const CLOSED_MS_MAX = 5_000;
+
 describe("a mounted handler", () => {
   test("asks the application for every request, and ends streams of people who signed out", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
@@ -215,9 +95,39 @@ describe("a mounted handler", () => {
     const refused = await ask("/api/v1/jobs");
     assert.equal(refused.status, 401);
     assert.equal(((await refused.json()) as { code: string }).code, "NO_PRINCIPAL");
-    assert.equal((await ask("/")).status, 404); // a program did not ask for HTML
+    assert.equal((await ask("/jobs")).status, 404); // a program did not ask for HTML
     await dashboard.close();
   });
+
+  const signedOut = {
+    "returns null": () => null,
+    "returns nothing": () => undefined as never,
+    "keeps failing": () => {
+      throw new Error("the sessions are away");
+    },
+  };
+  for (const [how, answer] of Object.entries(signedOut)) {
+    test(`a stream ends when the login ${how}`, async () => {
+      await using holdfast = await openHoldfast("sqlite::memory:");
+      let isSignedIn = true;
+      const dashboard = dashboardHandler({
+        holdfast,
+        limits: { heartbeatMs: 5 },
+        principal: () => (isSignedIn ? { name: "ada", role: "viewer" } : answer()),
+      });
+      const { status, body } = await dashboard(new Request("http://app.example/api/v1/stream"));
+      assert.equal(status, 200);
+      const reader = body?.getReader();
+      await reader?.read();
+      isSignedIn = false;
+      const ended = (async (): Promise<true> => {
+        while (!((await reader?.read())?.done ?? true));
+        return true;
+      })();
+      assert.equal(await within(CLOSED_MS_MAX, ended), true, "it is still open");
+      await dashboard.close();
+    });
+  }
 
   test("a person whom the application cannot name is an error of the application", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
@@ -283,6 +193,22 @@ describe("a mounted handler", () => {
   });
 });
 
+test("toNodeListener answers 500 for what an application put around the handler, and warns of it", async () => {
+  const listener = toNodeListener(async () => {
+    throw new Error("a login that fails");
+  });
+  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const warned = once(process, "warning") as Promise<[Error]>;
+  const { port } = server.address() as AddressInfo;
+  const response = await fetch(`http://127.0.0.1:${port}/`);
+  assert.equal(response.status, 500);
+  assert.doesNotMatch(await response.text(), /a login that fails/);
+  assert.equal((await warned)[0].message, "a login that fails");
+  server.closeAllConnections();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+});
+
 /** More than the system buffers, so that a write waits when the stream fails. */
 const CHUNKS = 50;
 const CHUNK_BYTES = 1_000_000;
@@ -296,8 +222,6 @@ function failing(): ReadableStream<Uint8Array> {
     },
   });
 }
-
-const CLOSED_MS_MAX = 5_000;
 
 const servers: Readonly<Record<string, () => Server>> = {
   toNodeListener: () => {

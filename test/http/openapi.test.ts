@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { TEXT } from "../../src/http-kernel/body.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 
@@ -46,5 +47,48 @@ test("a change takes an operator, and looking does not", async () => {
     assert.equal(method === "POST", access === "operator", `${method} ${path}`);
   }
 });
+
+test("every body and every JSON response has a schema with a name", async () => {
+  await using desk = await Desk.open();
+  const { paths, components } = await desk.get("/api/v1/openapi.json");
+  for (const { path, method, body } of desk.server.routes) {
+    const { requestBody, responses } = paths[path][method.toLowerCase()];
+    assert.equal(requestBody === undefined, body === null);
+    const contents = [requestBody, ...Object.values<any>(responses)].map((one) => one?.content);
+    for (const content of contents) {
+      const schema = content?.["application/json"]?.schema ?? { $ref: REFERENCE + "Problem" };
+      const name = String(schema.$ref);
+      assert.ok(name.startsWith(REFERENCE), `${method} ${path}: ${name}`);
+      assert.ok(name.slice(REFERENCE.length) in components.schemas, name);
+    }
+  }
+});
+
+test("every pattern is one that other languages can compile", async () => {
+  await using desk = await Desk.open();
+  const patterns = [...new Set(patternsIn(desk.server.document))];
+  assert.ok(patterns.length > 3);
+  for (const pattern of patterns) {
+    // Unicode properties and escapes, look-behind and named groups have another form, or none, elsewhere.
+    assert.doesNotMatch(pattern, /\\[pPukcdDwWsS]|\(\?/, pattern);
+    assert.doesNotThrow(() => new RegExp(pattern));
+  }
+});
+
+test("names may hold every character but control characters", () => {
+  for (let code = 0; code <= 0x10_ff_ff; code += code < 0x3_00 ? 1 : 0x61) {
+    const text = String.fromCodePoint(code);
+    assert.equal(TEXT.test(text), /^\P{Cc}$/u.test(text), `U+${code.toString(16)}`);
+  }
+});
+
+const REFERENCE = "#/components/schemas/";
+
+function patternsIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    key === "pattern" && typeof inner === "string" ? [inner] : patternsIn(inner),
+  );
+}
 
 after(assertNothingRuns);

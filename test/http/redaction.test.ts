@@ -4,7 +4,9 @@ import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { startServer } from "../../src/app/server.ts";
+import { openStore } from "../../src/app/store.ts";
 import { HIDDEN } from "../../src/config/redaction.ts";
+import { systemRuntime } from "../../src/core/runtime.ts";
 import { defineTask } from "../../src/core/task.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { send } from "./client.ts";
@@ -98,6 +100,43 @@ test("inputs, results, steps, reports and earlier inputs are hidden in every ans
     body: { worker: "w", queues: ["http"] },
   });
   assert.ok(acquired.text.includes(SECRET));
+});
+
+test("no answer of a search depends on what is hidden: neither its jobs, nor `next`, nor how far it looked", async () => {
+  // No search ends by time, so each looks as far as the other.
+  const runtime = { ...systemRuntime, monotonic: () => 0 };
+  const store = await openStore("sqlite::memory:", { runtime });
+  await using holdfast = await openHoldfast(store, { redact: ["password"] });
+  await using server = await startServer({ holdfast, port: 0 });
+  const task = defineTask({ name: "t", run: async () => {} });
+  const hidden = { password: "hunter2-Zq", note: "seen" };
+  for (let at = 0; at < 120; at += 1) {
+    const input = at % 2 === 0 ? hidden : { password: "other", note: "seen" };
+    await holdfast.enqueue(task, input, { tags: ["acme"], key: `k-${at}` });
+  }
+  const search = async (query: string): Promise<any> => {
+    const { status, json } = await send(server, `/api/v1/search?${query}`, {});
+    assert.equal(status, 200, query);
+    const { tookMs: _tookMs, ...answer } = json;
+    return answer;
+  };
+  const guesses = ['"password":"hunter2', "hunter2-Zq", '"password":"h', "Zq"];
+  const terms = ["", "&status=pending", "&tag=acme", "&key=k-0", "&queue=default", "&task=t"];
+  for (const rest of terms.flatMap((term) =>
+    ["&limit=1", "&limit=50", "&look=7"].map((one) => term + one),
+  )) {
+    const wrong = await search(`payload=${encodeURIComponent("nothing has this")}${rest}`);
+    assert.deepEqual(wrong.jobs, []);
+    for (const guess of guesses) {
+      const right = await search(`payload=${encodeURIComponent(guess)}${rest}`);
+      assert.deepEqual(right, wrong, `${guess} ${rest}`);
+    }
+    // What is shown is found, page by page.
+    const seen = await search(`payload=seen${rest}`);
+    assert.ok(seen.jobs.length > 0, rest);
+  }
+  const all = await search(`payload=seen&limit=200`);
+  assert.deepEqual([all.jobs.length, all.next, all.isAll], [120, null, true]);
 });
 
 after(assertNothingRuns);

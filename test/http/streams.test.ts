@@ -192,6 +192,11 @@ test("more streams than there is room for are refused, and room is made when one
   ];
   const refused = await desk.ask("/api/v1/stream");
   assert.deepEqual([refused.status, refused.json.code], [503, "TOO_MANY_STREAMS"]);
+  // A client can cause it as often as it likes.
+  for (let again = 0; again < 5; again += 1) await desk.get("/api/v1/stream", 503);
+  const told = desk.log.filter((line) => /^(?:warn|error)\b.*too many/.test(line));
+  assert.equal(told.length, 1, told.join("\n"));
+  assert.ok(!desk.log.some((line) => line.startsWith("error")));
   await ears[0]?.[Symbol.asyncDispose]();
   for (let tries = 0; ; tries += 1) {
     if ((await desk.ask("/api/v1/stream")).status === 200) break;

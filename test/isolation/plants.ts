@@ -138,8 +138,9 @@ interface Moves {
 /** What the product's own cancel does while it finds the job nowhere. */
 async function movesOfCancel(now: number, id: string): Promise<Moves> {
   const moves: Moves = { takes: [], marks: [] };
+  const answers = [[{ now }]];
   const tx = {
-    all: async () => [{ now }],
+    all: async () => answers.shift() ?? [],
     run: async (query: Sql) => {
       moves.marks.push(query);
       return 0;
@@ -151,7 +152,6 @@ async function movesOfCancel(now: number, id: string): Promise<Moves> {
   };
   const engine = {
     now: () => sql`${now}`,
-    all: async () => [],
     transaction: async (body: (tx: unknown) => Promise<unknown>) => body(tx),
   };
   await cancel({ engine: engine as unknown as Engine, hooks: jobHooks }, id);

@@ -233,7 +233,7 @@ export const cancelBehindItsBack: Race = {
       claim(CLAIMED_AT, "w1"),
       settle(CLAIMED_AT, released(fence)),
     ),
-    cancel: stopped(CANCEL + 4, cancel(CLAIMED_AT, job.id)), // it looks once more
+    cancel: stopped(CANCEL + 3, cancel(CLAIMED_AT, job.id)), // it looks once more
   },
   outcomes: [
     "worker nothing, nothing; cancel cancelled: cancelled",

@@ -74,7 +74,8 @@ export function claimRuled(
   worker: string,
   { cursor = "", ...facts }: Partial<Wanted> & { cursor?: string } = {},
 ): Verb<"turn"> {
-  const wanted = { ...upTo(1, { worker, ...facts }), claimId: CLAIM_ID, queue: QUEUE, cursor };
+  const asked = { ...upTo(1, { worker, ...facts }), claimId: CLAIM_ID };
+  const wanted = { ...asked, queue: QUEUE, cursor, mayWait: true };
   return {
     kind: "turn",
     at,

@@ -76,8 +76,8 @@ async function onEngine<T>(url: string, body: (engine: Engine) => Promise<T>): P
 
 suite("the tables of a copy", () => {
   const schemas = {
-    onSqlite: sqliteMigrations,
-    onPostgres: postgresMigrations,
+    onSqlite: sqliteMigrations(),
+    onPostgres: postgresMigrations(),
     onMysql: mysqlMigrations({ collation: "utf8mb4_bin" }),
   };
 

@@ -146,7 +146,7 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     const session = sessions.find(({ subject }) => subject === `session ${rows[0]?.pid}`);
     assert.match(
       session?.detail ?? "",
-      /^of holdfast \(somebody\) is idle in transaction and has been in a transaction for /,
+      /^of app \(somebody\) is idle in transaction and has been in a transaction for /,
     );
   });
 

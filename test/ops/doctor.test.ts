@@ -31,6 +31,8 @@ const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
   postgres: [
     "push-down",
     "dead-rows",
+    "foreign-table", // test/servers/search-path.test.ts
+    "schema-before-public", // the same
     "autovacuum-off",
     "old-transaction",
     "prepared-transaction",

@@ -1,12 +1,23 @@
 /** The package as its users get it: built, packed, installed, and the examples run against it. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { notItsTurn } from "../support/scale.ts";
+import { ESBUILD, testApps } from "./apps.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** What each example prints. An example that is not here is a module for others, not a program. */
@@ -116,6 +127,9 @@ function packagesOf(folder: string, files: readonly string[]): Set<string> {
 
 describe("the published package", () => {
   let app: string;
+  /** Has more packages than the application that shows what the package brings. */
+  let apps: string;
+  let tarball: string;
 
   before(() => {
     app = mkdtempSync(join(tmpdir(), "holdfast-app-"));
@@ -124,11 +138,18 @@ describe("the published package", () => {
       run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", app], ROOT),
     ) as { filename: string }[];
     writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
-    const tarball = join(app, packed?.filename ?? "");
+    tarball = join(app, packed?.filename ?? "");
     run("npm", ["install", "--no-audit", "--no-fund", tarball], app, INSTALL_MS_MAX);
+    apps = mkdtempSync(join(tmpdir(), "holdfast-apps-"));
+    writeFileSync(join(apps, "package.json"), JSON.stringify({ private: true, type: "module" }));
+    run("npm", ["install", "--no-audit", "--no-fund", tarball, ESBUILD], apps, INSTALL_MS_MAX);
   });
 
-  after(() => rmSync(app, { recursive: true, force: true }));
+  after(() => {
+    for (const folder of [app, apps]) rmSync(folder, { recursive: true, force: true });
+  });
+
+  testApps(() => ({ folder: apps, tarball }));
 
   test("contains what it declares (publint)", () => {
     run(process.execPath, [join(ROOT, "node_modules/publint/src/cli.js"), "--strict"], ROOT);
@@ -180,6 +201,31 @@ describe("the published package", () => {
     });
   }
 
+  test("the Dockerfile of the guide installs it without a cache of npm", () => {
+    const guide = readFileSync(join(ROOT, "docs/guide/starting.md"), "utf8");
+    const project = join(app, "project");
+    mkdirSync(join(project, "vendor"), { recursive: true });
+    writeFileSync(join(project, "package.json"), JSON.stringify({ private: true }));
+    const file = /npm install (\.\/vendor\/\S+)/.exec(guide)?.[1] ?? "";
+    copyFileSync(tarball, join(project, file));
+    run("npm", ["install", "--no-audit", "--no-fund", file], project, INSTALL_MS_MAX);
+    const dockerfile = /```dockerfile\n([^]*?)```/.exec(guide)?.[1] ?? "";
+    const [beforeInstall = "", afterInstall] = dockerfile.split("RUN npm ci --omit=dev\n");
+    assert.ok(afterInstall !== undefined && dockerfile.includes("HEALTHCHECK"));
+    const image = join(app, "image");
+    for (const [, what = "", to = ""] of beforeInstall.matchAll(/^COPY (.+) (\S+)$/gm)) {
+      const paths = what.split(" ");
+      for (const path of paths) {
+        const target = to.endsWith("/") ? join(image, to, path) : join(image, to);
+        cpSync(join(project, path), target, { recursive: true });
+      }
+    }
+    const cold = ["--cache", join(app, "empty-cache")];
+    run("npm", ["ci", "--omit=dev", "--no-audit", "--no-fund", ...cold], image, INSTALL_MS_MAX);
+    const launcher = join(image, "node_modules/holdfast/bin/holdfast.js");
+    assert.match(run(process.execPath, [launcher, "--version"], image), /^\d/);
+  });
+
   test("the command runs on it", () => {
     const help = run(process.execPath, ["node_modules/holdfast/bin/holdfast.js", "--help"], app);
     assert.match(help, /Usage: holdfast/);
@@ -215,6 +261,35 @@ describe("the published package", () => {
     const loaded = JSON.parse(readFileSync(said, "utf8")) as string[];
     assert.deepEqual(
       loaded.filter((name) => name.includes("undici")),
+      [],
+    );
+  });
+
+  test("a worker without a server does not load http", () => {
+    const said = join(app, "loaded-by-work.json");
+    const tasks = `
+      import { writeFileSync } from "node:fs";
+      import { defineTask } from "holdfast";
+      export const look = defineTask({
+        name: "look",
+        run(_input: unknown) {
+          writeFileSync(${JSON.stringify(said)}, JSON.stringify(process.moduleLoadList));
+          process.kill(process.pid, "SIGTERM");
+        },
+      });`;
+    writeFileSync(join(app, "lean.ts"), tasks);
+    const holdfast = (...args: string[]) =>
+      run(
+        process.execPath,
+        ["node_modules/holdfast/bin/holdfast.js", ...args, "--url", "sqlite:lean.db"],
+        app,
+      );
+    holdfast("enqueue", "look", "{}");
+    holdfast("work", "--tasks", "lean.ts");
+    const loaded = JSON.parse(readFileSync(said, "utf8")) as string[];
+    assert.ok(loaded.includes("NativeModule sqlite"));
+    assert.deepEqual(
+      loaded.filter((name) => name.includes("http")),
       [],
     );
   });

@@ -8,7 +8,7 @@ import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { looping, waiting } from "../worker/isolated-tasks.ts";
 import { until } from "../worker/observe.ts";
-import { WorkerProcess } from "./worker-process.ts";
+import { isStopped, WorkerProcess } from "./worker-process.ts";
 
 after(assertNothingRuns);
 
@@ -33,6 +33,28 @@ function isRunning(pid: number): boolean {
 }
 
 suite("a worker with isolated tasks", () => {
+  test("that is killed leaves a frozen process, which ends when it is resumed", async () => {
+    using folder = tempFolder();
+    const url = `sqlite:${folder.file(".db")}`;
+    await using holdfast = await openHoldfast(url);
+    await using worker = new WorkerProcess("worker-isolated-child.ts", {
+      url,
+      role: "worker",
+      worker: { lease: 1_000, poll: "1s" },
+    });
+    await worker.until("ready");
+    await holdfast.enqueue(looping, { deed: "loop" });
+    await worker.until("started");
+    const child = await until("its process runs", () => childrenOf(worker.pid)[0] ?? null);
+    process.kill(child, "SIGSTOP");
+    await until("it is frozen", () => isStopped(child));
+    worker.signal("SIGKILL");
+    await worker.ended;
+    assert.ok(isRunning(child) && isStopped(child));
+    process.kill(child, "SIGCONT");
+    await until("it has ended", () => !isRunning(child), 10_000);
+  });
+
   for (const end of ["SIGKILL", "close"] as const) {
     test(`takes their processes with it: ${end}`, async () => {
       using folder = tempFolder();

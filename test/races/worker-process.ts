@@ -23,6 +23,8 @@ export interface ChildConfig {
   readonly journal?: string;
   /** The statement that is robbed of its fence. */
   readonly plant?: string;
+  /** What gives its threads another clock, and which. */
+  readonly threadClock?: { readonly preload: string; readonly is: "behind" | "ahead" };
 }
 
 /** What a child says: a word, and facts that belong to it. */
@@ -44,13 +46,17 @@ export class WorkerProcess implements AsyncDisposable {
 
   /** Starts `program`, a file of this folder. */
   constructor(program: string, config: ChildConfig) {
-    const witness = ["--import", join(import.meta.dirname, "worker-witness.ts")];
+    const preloads = [
+      ...(config.journal === undefined ? [] : [join(import.meta.dirname, "worker-witness.ts")]),
+      ...(config.threadClock === undefined ? [] : [config.threadClock.preload]),
+    ];
     this.#child = fork(join(import.meta.dirname, program), [JSON.stringify(config)], {
-      execArgv: config.journal === undefined ? [] : witness,
+      execArgv: preloads.flatMap((file) => ["--import", file]),
       env: {
         ...process.env,
         WITNESS_JOURNAL: config.journal ?? "",
         WITNESS_PLANT: config.plant ?? "",
+        THREAD_CLOCK: config.threadClock?.is ?? "",
       },
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       serialization: "advanced",

@@ -6,67 +6,17 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { OutcomeUnknownError, StoreUnavailableError } from "../../src/core/errors.ts";
 import type { Engine, Transaction } from "../../src/database/engine.ts";
-import { statementsFor } from "../../src/jobs/statements.ts";
 import type { JobStatements } from "../../src/jobs/store.ts";
-import { composeStore, openStore, type Store } from "../../src/app/store.ts";
-import type { StoreOptions } from "../../src/database/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { newJob, sortedIds, statusOf, upTo } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Proxy as TcpProxy } from "../support/proxy.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
 import { adminOf, engines, type EngineUnderTest } from "./engines.ts";
 import { hurried } from "./hurried.ts";
+import { changed, Site } from "./site.ts";
 import { storyOf, verbs, type Act, type Verb } from "./verbs.ts";
-
-type Change = (engine: Engine, statements: JobStatements) => [Engine, JobStatements];
-
-/** Two stores on one database: one by way of a proxy, one that nobody disturbs. */
-class Site implements AsyncDisposable {
-  readonly engine: EngineUnderTest;
-  readonly proxy: TcpProxy;
-  readonly store: Store;
-  readonly direct: Store;
-  static #queues = 0;
-
-  private constructor(engine: EngineUnderTest, proxy: TcpProxy, store: Store, direct: Store) {
-    this.engine = engine;
-    this.proxy = proxy;
-    this.store = store;
-    this.direct = direct;
-  }
-
-  static async open(
-    engine: EngineUnderTest,
-    url: string,
-    { change = (...same) => same, ...options }: StoreOptions & { change?: Change } = {},
-  ): Promise<Site> {
-    const proxy = await TcpProxy.before(url);
-    const store = await openStore(proxy.url, options);
-    return new Site(
-      engine,
-      proxy,
-      composeStore(...change(store.db.engine, await statementsFor(store.db.engine))),
-      await openStore(url),
-    );
-  }
-
-  static newQueue(): string {
-    Site.#queues += 1;
-    return `queue-${Site.#queues}`;
-  }
-
-  message({ message }: Pick<Verb, "message">): RegExp {
-    return message === "commit" ? this.engine.commit : this.engine.alone[message];
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.store.close();
-    await this.direct.close();
-    await this.proxy[Symbol.asyncDispose]();
-  }
-}
 
 /** How the answer is lost. Resolves when it is, having made sure of it. */
 type Loss = (site: Site, verb: Verb, act: Act) => (call: Promise<unknown>) => Promise<void>;
@@ -166,16 +116,6 @@ function repeatingBlindly(engine: Engine, statements: JobStatements): [Engine, J
 /** Does not make sure that a session whose answer was lost writes no more. */
 function leavingSessionsAlone(engine: Engine, statements: JobStatements): [Engine, JobStatements] {
   return [changed(engine, { endSession: () => Promise.resolve() }), statements];
-}
-
-function changed(engine: Engine, changes: Partial<Engine>): Engine {
-  return new Proxy(engine, {
-    get(target, name) {
-      if (Object.hasOwn(changes, name)) return Reflect.get(changes, name) as unknown;
-      const member: unknown = Reflect.get(target, name, target);
-      return typeof member === "function" ? (member.bind(target) as unknown) : member;
-    },
-  });
 }
 
 /** A test that fails because its fault did not happen has noticed nothing. */

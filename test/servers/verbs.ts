@@ -45,7 +45,7 @@ export interface Verb {
 
 const BULK = 50;
 
-function enqueueing(jobs: readonly NewJob[], others: readonly string[] = []): Act {
+export function enqueueing(jobs: readonly NewJob[], others: readonly string[] = []): Act {
   const [first] = jobs;
   assert.ok(first !== undefined);
   return {

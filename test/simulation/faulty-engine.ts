@@ -22,6 +22,7 @@ import type {
   Put,
   Row,
   Transaction,
+  WaitLimits,
 } from "../../src/database/engine.ts";
 import type {
   Claiming,
@@ -123,10 +124,7 @@ export class FaultyEngine implements Engine, JobStatements {
     return this.#call(nameOf(query), "write", () => this.#inner.run(query));
   }
 
-  transaction<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T> {
+  transaction<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T> {
     return this.#call("transaction", "transaction", (isMadeAgain) =>
       isMadeAgain ? this.#twice(body, waitLimits) : this.#inner.transaction(body, waitLimits),
     );
@@ -169,6 +167,10 @@ export class FaultyEngine implements Engine, JobStatements {
     return this.#call("migration", "write", () => this.#inner.migrationLock(body));
   }
 
+  buildIndex(...building: Parameters<Engine["buildIndex"]>): Promise<void> {
+    return this.#inner.buildIndex(...building);
+  }
+
   insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
     return this.#call("insert", "write", () => this.#statements.insert(jobs));
   }
@@ -194,6 +196,8 @@ export class FaultyEngine implements Engine, JobStatements {
     return this.#call(`end session ${session}`, "read", async () => this.#network.forget(session));
   }
 
+  async confirm(): Promise<void> {}
+
   load(): Load {
     return this.#inner.load();
   }
@@ -215,10 +219,7 @@ export class FaultyEngine implements Engine, JobStatements {
   async close(): Promise<void> {}
 
   /** The first time is undone, as after a deadlock. */
-  async #twice<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T> {
+  async #twice<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T> {
     const undone = new Error("made again");
     try {
       await this.#inner.transaction(async (tx) => {

@@ -229,8 +229,8 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a write whose answer was lost is made again", {
     file: "database/database.ts",
-    find: "return persist(engine, lookUp, error);",
-    put: "return persist(engine, write, error);",
+    find: "persist(engine, lookUp, { unknown: error, lookMs })",
+    put: "persist(engine, write, { unknown: error, lookMs })",
   }),
   mutant("a claim whose answer was lost brings everything that the worker has", {
     file: "jobs/recovery.ts",
@@ -271,9 +271,12 @@ export const mutants: readonly Mutant[] = [
   mutant("a step is kept before its function has run", {
     file: CONTEXT,
     find: `const value = await this.#inSpan(step, async () => this.#asOwner(body));
-      await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
+      const result = encodeStep(value, step);
+      const tookMs = tookSince(this.#parts.runtime, begunAt);
+      await this.#put(step, kept, { status: "done", result, tookMs });
       return value;`,
-    put: `await this.#put(step, kept, { status: "done", result: null });
+    put: `const tookMs = tookSince(this.#parts.runtime, begunAt);
+      await this.#put(step, kept, { status: "done", result: null, tookMs });
       return await body();`,
   }),
   mutant("a sleep begins anew in every attempt", {

@@ -1,7 +1,8 @@
 /** The store that every machine uses: the product's own, with every call and its answer written down. */
 import { OutcomeUnknownError } from "../../src/core/errors.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../../src/core/job.ts";
-import type { Emitted, NewEvent, NewStep, StepName, UserTransaction } from "../../src/core/task.ts";
+import type { Emitted, NewEvent } from "../../src/core/event.ts";
+import type { NewStep, StepName, UserTransaction } from "../../src/core/task.ts";
 import type { OperatorEntry } from "../../src/audit/entry.ts";
 import type { Database } from "../../src/database/database.ts";
 import type { Engine } from "../../src/database/engine.ts";

@@ -1,4 +1,5 @@
 /** Bugs that are planted in the product: changes of its source texts as they are loaded. Nothing of them is ever in it. */
+import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -35,6 +36,11 @@ export function plant(wanted: readonly Patch[]): () => string[] {
     },
   });
   return () => [...patches.keys()];
+}
+
+/** The text of the file with the bugs in it, which all have to be in that file. */
+export function plantedText(file: string, patches: readonly Patch[]): string {
+  return patches.reduce(apply, readFileSync(join(SRC, file), "utf8"));
 }
 
 function apply(text: string, { file, find, put }: Patch): string {

@@ -126,6 +126,7 @@ class RemoteDatabase implements Database {
   readonly address: StoreAddress | null;
   readonly condition: Database["condition"];
   readonly clock: Database["clock"];
+  readonly hazards: Database["hazards"];
   readonly pushWorks: Database["pushWorks"];
   readonly #remote: Remote;
   readonly #listeners = new Set<(hint: Hint) => void>();
@@ -136,9 +137,15 @@ class RemoteDatabase implements Database {
     this.database = opened.database;
     this.lanes = opened.lanes;
     this.address = opened.address;
-    const { condition, clock, pushWorks } = remote.part("db", ["condition", "clock", "pushWorks"]);
+    const { condition, hazards, clock, pushWorks } = remote.part("db", [
+      "condition",
+      "hazards",
+      "clock",
+      "pushWorks",
+    ]);
     this.condition = condition;
     this.clock = clock;
+    this.hazards = hazards;
     this.pushWorks = pushWorks;
   }
 
@@ -176,6 +183,7 @@ class RemoteDatabase implements Database {
   }
 
   readonly write = notHere;
+  readonly confirmFound = notHere;
   readonly announce = notHere;
   readonly hint = notHere;
   readonly inUserTransaction = notHere;
@@ -247,6 +255,7 @@ const VERBS = {
     "snoozes",
     "findFinished",
     "list",
+    "page",
     "neighbours",
     "leases",
     "cancelRequests",
@@ -395,7 +404,6 @@ const VERBS = {
     "marks",
     "jobs",
     "search",
-    "payloads",
     "names",
     "find",
     "runNow",

@@ -125,6 +125,13 @@ export async function startPostgres(options: OwnOptions = {}): Promise<GuardedSe
   return start("postgres", options);
 }
 
+/** A standby of the PostgreSQL of this URL: it has everything that the primary had when it was made. */
+export async function startStandby(
+  options: OwnOptions & { behind: string },
+): Promise<GuardedServer> {
+  return start("postgres", options);
+}
+
 /** A MariaDB of the test's own. Its URL is the administrator's, on an empty database. */
 export async function startMariadb(options: OwnOptions = {}): Promise<GuardedServer> {
   return start("mysql", options);

@@ -5,16 +5,23 @@
  */
 import * as v from "valibot";
 import * as z from "zod";
+import type { Json } from "../../src/core/json.ts";
 import {
+  type AnyTask,
+  type Context,
   defineTask,
   type Holdfast,
   type Job,
+  RetryIn,
+  Snooze,
   type Status,
   type Task,
   type TaskClient,
   type Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
+import type { FlowJob } from "../../src/flows/index.ts";
+import { defineSchedule } from "../../src/schedules/index.ts";
 import { drain, type Drained, openTestHoldfast, testClock } from "../../src/testing/index.ts";
 
 type IsAny<T> = 0 extends 1 & T ? true : false;
@@ -63,6 +70,163 @@ export async function withoutSchema(): Promise<void> {
   await holdfast.enqueue(mail);
   // @ts-expect-error -- nothing is known about the value, so it may be anything
   await holdfast.enqueue(mail, JSON.parse("{}") as unknown);
+}
+
+// ── Without input: it may be left out, and only then ─────────────────────────────────────────────
+
+const ping = defineTask({ name: "ping", run: async () => 1 });
+const logged = defineTask({ name: "logged", run: (_, ctx) => ctx.id });
+const report = defineTask({ name: "report", run: (days?: number) => days ?? 7 });
+const digest = defineTask({
+  name: "digest",
+  run: (days: number = 7) => days,
+});
+const empty = defineTask({ name: "empty", run: (value: null) => value });
+const either = defineTask({ name: "either", run: (id: string | null) => id });
+const schemed = defineTask({ name: "schemed", input: z.string().default("a"), run: (id) => id });
+
+export async function withoutInput(tx: unknown): Promise<void> {
+  const job = await holdfast.enqueue(ping);
+  void (true satisfies Same<typeof job, Job<number>>);
+  const named = await holdfast.enqueue("ping");
+  void (true satisfies Same<typeof named, Job<unknown>>);
+  await holdfast.enqueue(ping, undefined, { delay: "1h" });
+  await holdfast.enqueue(ping, null, { delay: "1h" });
+  await holdfast.enqueue(logged);
+  await holdfast.enqueue(report);
+  await holdfast.enqueue(report, 3);
+  await holdfast.enqueue(digest);
+  await holdfast.enqueue(digest, 3, { priority: 1 });
+  await holdfast.enqueue(empty);
+  await holdfast.enqueue(schemed);
+  await holdfast.within(tx).enqueue(ping);
+  // @ts-expect-error -- a text is not a number of days
+  await holdfast.enqueue(report, "3");
+  // @ts-expect-error -- null is a choice here, so it is written
+  await holdfast.enqueue(either);
+  // @ts-expect-error -- the input is missing
+  await holdfast.enqueue(mail);
+  // @ts-expect-error -- null is no input either
+  await holdfast.enqueue(mail, null);
+  // @ts-expect-error -- the input is missing
+  await holdfast.within(tx).enqueue(mail);
+  await holdfast.enqueueMany(report, [undefined, 3]);
+  const [first] = await holdfast.enqueueMany([[ping], [mail, { to: "ada" }], ["by name"]]);
+  void (true satisfies Same<typeof first, Job<number>>);
+  // @ts-expect-error -- the second has no input
+  await holdfast.enqueueMany([[ping], [mail]]);
+  await holdfast.batches.enqueue("b", [[ping], [report, 3]], { callback: [ping] });
+  // @ts-expect-error -- the input is missing
+  await holdfast.batches.add("b", [[mail]]);
+  await holdfast.flows.enqueue("f", (jobs) => {
+    const one = jobs.job(ping);
+    void (true satisfies Same<typeof one, FlowJob<number>>);
+    jobs.job(report, undefined, { after: [one] });
+    // @ts-expect-error -- the input is missing
+    jobs.job(mail);
+  });
+  defineSchedule({ name: "s", task: ping, every: "1h" });
+  defineSchedule({ name: "s", task: "ping", every: "1h" });
+  defineSchedule({ name: "s", task: mail, every: "1h", input: { to: "ada" } });
+  // @ts-expect-error -- the input is missing
+  defineSchedule({ name: "s", task: mail, every: "1h" });
+  // @ts-expect-error -- a number is not an address
+  defineSchedule({ name: "s", task: mail, every: "1h", input: { to: 1 } });
+  await holdfast.schedules.create({ name: "s", task: report, every: "1h", input: 3 });
+  // @ts-expect-error -- the input is missing
+  await holdfast.schedules.create({ name: "s", task: mail, every: "1h" });
+  const declared = defineSchedule({ name: "s", task: ping, every: "1h" });
+  await holdfast.schedules.create(declared, { paused: true });
+  await drain(holdfast, [ping], { schedules: [declared] });
+  defineTask({
+    name: "calls",
+    async run(_, ctx) {
+      const called = await ctx.call(ping);
+      void (true satisfies Same<typeof called, number>);
+      await ctx.call(report, undefined, { name: "again" });
+      // @ts-expect-error -- the input is missing
+      await ctx.call(mail);
+    },
+  });
+}
+
+/** Helpers of applications, for any task. */
+export function later<Input, Result>(
+  task: Task<Input, Result>,
+  input: Input,
+): Promise<Job<Result>> {
+  return holdfast.enqueue(task, input, { delay: "1h" });
+}
+export function all<Input, Result>(
+  task: Task<Input, Result>,
+  list: Input[],
+): Promise<Job<Result>[]> {
+  return holdfast.enqueueMany(task, list);
+}
+
+// ── Inputs and results are JSON ──────────────────────────────────────────────────────────────────
+
+interface Row {
+  readonly id: number;
+  readonly name?: string;
+  readonly kind: "a" | "b" | null;
+  readonly tags: readonly string[];
+  readonly parent?: Row | null;
+  readonly children: Row[];
+}
+type Tree = string | readonly Tree[] | { readonly left?: Tree };
+declare const row: Row;
+declare const tree: Tree;
+declare const json: Json;
+declare const anything: unknown;
+declare const branded: string & { readonly __brand: "order" };
+declare const record: Record<string, unknown>;
+
+export const storable = [
+  defineTask({ name: "t", run: async () => [row] as const }),
+  defineTask({ name: "t", run: () => ({ tree, json, anything, branded, record }) }),
+  defineTask({
+    name: "t",
+    run: async (given: Row) => ({ ...given, at: new Date().toISOString() }),
+  }),
+  defineTask({ name: "t", run: (given: unknown) => given }),
+  defineTask({ name: "t", run: () => JSON.parse("1") }),
+  defineTask({ name: "t", run: async () => {} }),
+  defineTask({ name: "t", run: (n: number) => (n > 1 ? new Snooze("1s") : new RetryIn("1s")) }),
+];
+
+// @ts-expect-error -- a Date in a result
+defineTask({ name: "t", run: async () => [{ rows: [{ at: new Date() }] }] });
+// @ts-expect-error -- a Date that may be there
+defineTask({ name: "t", run: (n: number) => ({ at: n > 1 ? new Date(n) : null }) });
+// @ts-expect-error -- a Date in an input
+defineTask({ name: "t", run: ({ at }: { at: Date }) => at.getTime() });
+// @ts-expect-error -- a bigint
+defineTask({ name: "t", run: () => ({ id: 1n }) });
+// @ts-expect-error -- a Map
+defineTask({ name: "t", run: () => new Map([["a", 1]]) });
+// @ts-expect-error -- a Set
+defineTask({ name: "t", run: () => ({ ids: new Set([1]) }) });
+// @ts-expect-error -- a function
+defineTask({ name: "t", run: () => ({ again: () => 1 }) });
+// @ts-expect-error -- a symbol
+defineTask({ name: "t", run: () => ({ mark: Symbol("mark") }) });
+// @ts-expect-error -- bytes
+defineTask({ name: "t", run: () => Buffer.from("a") });
+// @ts-expect-error -- an object of a class with methods
+defineTask({ name: "t", run: () => new URL("http://localhost") });
+// @ts-expect-error -- callers would pass a Date
+defineTask({ name: "t", input: z.object({ at: z.date() }), run: () => 1 });
+// @ts-expect-error -- a Date in the result of a task with a schema
+defineTask({ name: "t", input: z.object({ id: z.string() }), run: () => ({ at: new Date() }) });
+
+/** A helper that defines tasks of any types says itself that they are JSON. */
+export function quiet<Input, Result>(
+  name: string,
+  run: (input: Input, ctx: Context) => Promise<Result>,
+): Task<Input, Result> {
+  const unchecked: AnyTask["run"] = run;
+  return defineTask({ name, run: unchecked }) as Task<Input, Result>;
 }
 
 // ── With a schema: callers pass its input, run() gets its output ─────────────────────────────────

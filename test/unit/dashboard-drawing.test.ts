@@ -131,4 +131,52 @@ describe("the life of a job", () => {
       [["a"], ["b"]],
     );
   });
+
+  test("the step that failed is drawn at the end of its attempt, as long as it took", () => {
+    const failed = {
+      epoch: 1,
+      attempt: 1,
+      worker: "w",
+      outcome: "failed",
+      startedAt: 0,
+      endedAt: 100,
+      traceId: "",
+      error: {
+        name: "Error",
+        message: "no answer",
+        step: { name: "label", occurrence: 1, tookMs: 40 },
+      },
+    };
+    const quote = {
+      name: "quote",
+      occurrence: 1,
+      kind: "step",
+      position: 1,
+      status: "done",
+      epoch: 1,
+      begunAt: 10,
+      endedAt: 50,
+    } as const;
+    // An effect that began has a row; it is drawn once, as failed.
+    const label = {
+      ...quote,
+      name: "label",
+      kind: "effect",
+      status: "begun",
+      begunAt: 60,
+    } as const;
+    for (const [steps, kind] of [
+      [[quote], "step"],
+      [[quote, { ...label, endedAt: null }], "effect"],
+    ] as const) {
+      const [lane] = lanesOf([failed], steps, 200);
+      assert.deepEqual(
+        lane?.steps.map(({ step, from, to }) => [step.name, step.kind, step.status, from, to]),
+        [
+          ["quote", "step", "done", 10, 50],
+          ["label", kind, "failed", 60, 100],
+        ],
+      );
+    }
+  });
 });

@@ -27,6 +27,13 @@ suite("secrets in a text", () => {
     ["Authorization: Bearer abcdefgh.ijk", "Authorization: Bearer ***"],
     [`{ password: 'a b', user: "x" }`, `{ password: ***, user: "x" }`],
     ["api_key=abc, page=2", "api_key=***, page=2"],
+    ["AWS_SECRET_ACCESS_KEY=wJalr/K7+x page 2", "AWS_SECRET_ACCESS_KEY=*** page 2"],
+    ["aws_access_key_id=AKIA, region=eu", "aws_access_key_id=AKIA, region=eu"],
+    [
+      "POST https://hooks.slack.com/services/T0/B0/x1Y failed",
+      "POST https://hooks.slack.com/*** failed",
+    ],
+    ["at discord.com/api/webhooks/12/ab-C_d: 404", "at discord.com/api/webhooks/***: 404"],
     ["password: hunter2", "password: ***"],
     ["Unexpected token: <", "Unexpected token: <"],
     ["MYSQL_DB_PASSWORD: is not set.", "MYSQL_DB_PASSWORD: is not set."],
@@ -117,6 +124,9 @@ const PIECES = [
 
 const SIZE = 8_192;
 
+/** A busy machine may charge a thread one tick of another, and a short measurement then reads 10 ms, or nothing. */
+const TICKS_MS = 20;
+
 /** Of this thread's own time, which does not depend on how busy the machine is; its clock is coarse. */
 function milliseconds(text: string, times: number): number {
   const before = process.threadCpuUsage();
@@ -138,7 +148,8 @@ suite("the cost of redaction", () => {
       const ms = milliseconds(large, 1);
       if (ms < 10) continue; // linear: it would be hundreds of milliseconds
       const [apart, whole] = [milliseconds(small, 40), milliseconds(large, 10)];
-      assert.ok(whole < apart * 2.5, `${JSON.stringify(piece)}: ${apart} ms, and ${whole} ms`);
+      const bound = apart * 2.5 + TICKS_MS;
+      assert.ok(whole < bound, `${JSON.stringify(piece)}: ${apart} ms, and ${whole} ms`);
     }
   });
 

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { suite, test } from "node:test";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { alertStatuses } from "../../src/alerts/alert.ts";
@@ -35,14 +35,16 @@ import {
 import { roles } from "../../src/http-kernel/auth.ts";
 import { PRUNE, PRUNED_BY_LINE } from "../../src/audit/store.ts";
 import {
-  MIGRATIONS,
+  migrationsFolder,
   migrationsIn,
   mysqlMigrations,
   postgresMigrations,
+  sqliteDialect,
   sqliteMigrations,
 } from "../../src/database/migrate.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { TAGS_MAX } from "../../src/jobs/list.ts";
+import type { EngineKind } from "../../src/database/engine.ts";
 import { partsOf } from "../../src/database/introspection.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 
@@ -72,21 +74,25 @@ const PINS: Readonly<Record<string, string>> = {
   "sqlite/0015-dashboard.sql": "289302916e9a24705d2dde8eb09130ed842cde3de1ffa41f89eda0b7367223f3",
   "postgres/0015-dashboard.sql": "dae733712ce527d875342ce8f5f3c1541add34734615cad8e7f45bc05bd07ff1",
   "mysql/0015-dashboard.sql": "7f0bbf856c3bdc1fa9bb4750176999ced7fac5c3b8e6dfef8cd638fa0fa8450a",
-  "sqlite/0016-sparse-indexes.breaking.sql":
+  "sqlite/0016-sparse-indexes.sql":
     "e152fe1b77a6c718475250dd3cb38ba98180aa4a312313da32d47b095f0bb7f3",
-  "postgres/0016-sparse-indexes.breaking.sql":
+  "postgres/0016-sparse-indexes.sql":
     "e152fe1b77a6c718475250dd3cb38ba98180aa4a312313da32d47b095f0bb7f3",
   "mysql/0016-sparse-indexes.breaking.sql":
     "ab8dc295964c131ac3d5f6ba91000767b3e6d08173ac00b198f172c89f2c5804",
+  "sqlite/0017-open-runs.sql": "4b195ad4ba5862dd1d8c8eb0e6f1da9d3dcc6c91a5c71704acd8f93702cca4c4",
+  "postgres/0017-open-runs.sql": "bf9582bb9bc610fd985fd53ef95f60c66b5d4bad395ed80447b857045a4159ed",
+  "mysql/0017-open-runs.sql": "f0948d893cb05449acecdafdb73badbc9e82438e6b3547795ced6d2247e6efa9",
 };
 
 const files = ENGINES.flatMap((engine) =>
-  readdirSync(join(MIGRATIONS, engine)).map((file) => `${engine}/${file}`),
+  readdirSync(migrationsFolder(engine)).map((file) => `${engine}/${file}`),
 );
 
 function hashOf(file: string): string {
+  const [engine, name = ""] = file.split("/") as [EngineKind, string?];
   return createHash("sha256")
-    .update(readFileSync(join(MIGRATIONS, file)))
+    .update(readFileSync(join(migrationsFolder(engine), name)))
     .digest("hex");
 }
 
@@ -107,17 +113,51 @@ suite("frozen migrations", () => {
 
   test("every file is part of the history, in the order of the numbers", () => {
     for (const engine of ENGINES) {
-      const history = migrationsIn(join(MIGRATIONS, engine));
-      assert.equal(history.length, readdirSync(join(MIGRATIONS, engine)).length);
+      const history = migrationsIn(migrationsFolder(engine));
+      assert.equal(history.length, readdirSync(migrationsFolder(engine)).length);
       history.forEach(({ version }, at) => assert.equal(version, (history[0]?.version ?? 0) + at));
     }
-    const [sqlite, ...others] = [sqliteMigrations, postgresMigrations, mysqlMigrations(MYSQL)].map(
-      (history) => history.map(({ version, name, breaking }) => ({ version, name, breaking })),
-    );
+    const [sqlite, ...others] = [
+      sqliteMigrations(),
+      postgresMigrations(),
+      mysqlMigrations(MYSQL),
+    ].map((history) => history.map(({ version, name }) => ({ version, name })));
     for (const other of others) assert.deepEqual(other, sqlite);
   });
 
-  test("a new file is the next migration; its name says whether it breaks older versions", (t) => {
+  test("a database that ran it as one that breaks older versions is corrected", async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-migrations-"));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "jobs.db");
+    const old = new DatabaseSync(file);
+    old.exec(sqliteDialect.head);
+    for (const { version, name, script } of sqliteMigrations().filter((one) => one.version <= 16)) {
+      old.exec(script);
+      old
+        .prepare("insert into holdfast_migration values (?, ?, ?, 0)")
+        .run(version, name, version === 16 ? 1 : 0);
+    }
+    old.close();
+    const store = await openStore(`sqlite:${file}`);
+    assert.equal((await store.migrate()).from, 16);
+    await store.close();
+    using now = new DatabaseSync(file);
+    const breaking = "select version from holdfast_migration where breaking = 1";
+    assert.deepEqual(now.prepare(breaking).all(), []);
+  });
+
+  test("a migration that changes nothing on a database breaks no older version there", () => {
+    const isEmpty = (script: string): boolean => /^\s*(?:select 1;)?\s*$/.test(plain(script));
+    for (const history of [sqliteMigrations(), postgresMigrations(), mysqlMigrations(MYSQL)]) {
+      const wrong = history.filter(({ breaking, script }) => breaking && isEmpty(script));
+      assert.deepEqual(
+        wrong.map(({ version }) => version),
+        [],
+      );
+    }
+  });
+
+  test("a new file is the next migration; its name says whether it breaks older versions, or is online", (t) => {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-migrations-"));
     t.after(() => rmSync(folder, { recursive: true }));
     writeFileSync(join(folder, "0011-drop-old-columns.breaking.sql"), "-- old");
@@ -125,11 +165,13 @@ suite("frozen migrations", () => {
       join(folder, "0010-first.sql"),
       "alter table holdfast_job add column wanted text;",
     );
-    const [first, second] = migrationsIn(folder, (script) => script.toUpperCase());
+    writeFileSync(join(folder, "0012-by-label.online.sql"), "-- an index");
+    const [first, second, third] = migrationsIn(folder, (script) => script.toUpperCase());
     assert.deepEqual(
       { ...second },
-      { version: 11, name: "drop old columns", breaking: true, script: "-- OLD" },
+      { version: 11, name: "drop old columns", breaking: true, online: false, script: "-- OLD" },
     );
+    assert.deepEqual([third?.name, third?.breaking, third?.online], ["by label", false, true]);
     assert.deepEqual([first?.version, first?.name, first?.breaking], [10, "first", false]);
     assert.deepEqual(partsOf(migrationsIn(folder)), ["column job.wanted"]);
   });
@@ -161,7 +203,7 @@ suite("frozen migrations", () => {
       const store = await openStore("sqlite::memory:");
       const plan = await store.planMigration();
       await store.close();
-      const all = [history.sqliteMigrations, history.postgresMigrations, history.mysqlMigrations({ collation: "c" })];
+      const all = [history.sqliteMigrations(), history.postgresMigrations(), history.mysqlMigrations({ collation: "c" })];
       const scripts = all.map((migrations) => migrations.map(({ script }) => script));
       console.log(JSON.stringify([NAME_LENGTH_MAX, plan.sql, scripts]));`;
     const shown = (cwd: string): unknown[] =>
@@ -219,8 +261,12 @@ suite("databases in memory", () => {
 const MYSQL = { collation: "utf8mb4_0900_bin" };
 
 const scripts = {
-  sqlite: sqliteMigrations.map(({ script }) => script).join("\n"),
-  postgres: postgresMigrations.map(({ script }) => script).join("\n"),
+  sqlite: sqliteMigrations()
+    .map(({ script }) => script)
+    .join("\n"),
+  postgres: postgresMigrations()
+    .map(({ script }) => script)
+    .join("\n"),
   mysql: mysqlMigrations(MYSQL)
     .map(({ script }) => script)
     .join("\n"),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { inspect } from "node:util";
 import {
   array,
   assert as check,
@@ -12,7 +13,7 @@ import {
   string,
 } from "fast-check";
 import { redactedFacts } from "../../src/config/secrets.ts";
-import { HIDDEN, Redaction, useRedaction } from "../../src/config/redaction.ts";
+import { HIDDEN, Redaction, redactingLogger, useRedaction } from "../../src/config/redaction.ts";
 
 suite("redaction rules", () => {
   test("a name hides fields wherever they are, in any case; a path hides one place", () => {
@@ -82,6 +83,40 @@ suite("redaction rules", () => {
       }),
       { numRuns: 200 },
     );
+  });
+
+  test("hashes of whole data are hidden, because a short value could be guessed from them", () => {
+    const line = { item: "i", seq: 1, dataHash: "d", previousHash: "p", hash: "h" };
+    const hidden = { ...line, dataHash: HIDDEN, previousHash: HIDDEN, hash: HIDDEN };
+    assert.deepEqual(new Redaction(["pin"]).answer({ history: [line] }), { history: [hidden] });
+    assert.deepEqual(new Redaction().answer({ history: [line] }), { history: [line] });
+    // The audit of operators hashes no data of users.
+    const { dataHash: _dataHash, ...audit } = line;
+    assert.deepEqual(new Redaction(["pin"]).answer(audit), audit);
+  });
+
+  test("a logger of an application gets errors without what the rules hide in their fields", () => {
+    const told: { err: Record<string, any> }[] = [];
+    const keep = (facts: object): void => void told.push(facts as (typeof told)[number]);
+    const logger = { debug: keep, info: keep, warn: keep, error: keep };
+    const cause = Object.assign(new Error("inner"), { password: "p-2" });
+    const request = { headers: { Password: "p-3" }, path: "/" };
+    const more = new AggregateError([Object.assign(new Error("one"), { password: "p-4" })], "more");
+    const fields = { password: "p-1", request, more, code: "E" };
+    const error = Object.assign(new TypeError("outer", { cause }), fields);
+    redactingLogger(logger, new Redaction(["password"])).error({ err: error, job: "j" }, "failed");
+    const err: Record<string, any> = told[0]?.err ?? {};
+    assert.equal(err instanceof TypeError, true);
+    assert.deepEqual([err["message"], err["stack"]], [error.message, error.stack]);
+    assert.deepEqual([err["password"], err["code"]], [HIDDEN, "E"]);
+    assert.deepEqual(err["request"], { headers: { Password: HIDDEN }, path: "/" });
+    assert.equal(err["cause"].password, HIDDEN);
+    assert.equal(err["more"].errors[0].password, HIDDEN);
+    assert.doesNotMatch(inspect(told, { depth: 9, showHidden: true }), /p-\d/);
+    assert.equal(error.password, "p-1", "the error itself is not changed");
+    // Without rules, it is the error itself.
+    redactingLogger(logger, new Redaction()).error({ err: error }, "failed");
+    assert.equal(told[1]?.err, error);
   });
 
   test("rules that are none are refused", () => {

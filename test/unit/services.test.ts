@@ -41,6 +41,7 @@ suite("the programs of servers are found", () => {
     "usr/lib/postgresql/15/bin/postgres",
     "usr/lib/postgresql/15/lib/pgxs/src/test/isolation/isolationtester",
     "usr/sbin/pgbouncer",
+    "usr/lib/postgresql/15/bin/pg_basebackup",
   ];
 
   test("outside the search path, the newest version first", () => {
@@ -50,6 +51,7 @@ suite("the programs of servers are found", () => {
       programs: {
         initdb: `${root}/usr/lib/postgresql/15/bin/initdb`,
         postgres: `${root}/usr/lib/postgresql/15/bin/postgres`,
+        pg_basebackup: `${root}/usr/lib/postgresql/15/bin/pg_basebackup`,
       },
     });
     assert.ok("programs" in findPrograms("isolationtester", folders));

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { defineSchedule } from "../../src/schedules/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
 import { drain, openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { tempFolder } from "../support/folder.ts";
@@ -18,6 +19,26 @@ after(async () => {
 const ship = defineTask({ name: "ship", run: ({ id }: { id: string }) => `T-${id}` });
 
 suite("a test of an application's own", () => {
+  test("declares a schedule, and lets the time of its tick pass", async () => {
+    const report = defineTask({ name: "report", run: () => {} });
+    const nightly = defineSchedule({
+      name: "report.nightly",
+      task: report,
+      cron: "30 2 * * *",
+      timeZone: "Europe/Berlin",
+    });
+    await using bench = await openTestHoldfast({ start: new Date("2027-03-01T12:00:00Z") });
+    await bench.drain([report], { schedules: [nightly] });
+    await bench.clock.advance("1d");
+    const { totals } = await bench.drain([report]);
+    assert.equal(totals.done, 1);
+    const runs = await bench.holdfast.schedules.runs("report.nightly");
+    assert.deepEqual(
+      runs.map(({ tick }) => new Date(tick).toISOString()),
+      ["2027-03-02T01:30:00.000Z"],
+    );
+  });
+
   test("lets the time of an item pass", async () => {
     const order = defineWorkflow({
       name: "order",

@@ -12,6 +12,7 @@ import type {
   Witnessed,
 } from "../../src/verify/check/history.ts";
 import { judge } from "../../src/verify/check/verdict.ts";
+import { notReached } from "../../src/verify/not-reached.ts";
 import { makePlan, torturePreset } from "../../src/verify/plan.ts";
 
 type Row = Record<string, string | number | null>;
@@ -24,6 +25,7 @@ interface Story {
   rows: Mutable<History["rows"]>;
   charges: Mutable<Charges>[];
   drainedMs: number | null;
+  isCutShort: boolean;
 }
 
 type Ended = Story["rows"]["finished"][0];
@@ -141,6 +143,7 @@ function goodStory(): Story {
     },
     charges: [{ key: `${ORDER}/charge/1`, cents: 700, calls: 1 }],
     drainedMs: 100,
+    isCutShort: false,
   };
 }
 
@@ -520,6 +523,7 @@ class GovernedStory {
       rules: RULES,
       schedule: { task: "tick", everyMs: 1_000, from: 1_000, until: 3_000 },
       drainedMs: 100,
+      isCutShort: false,
     });
     const ours = violations.filter(({ invariant }) => ["I11", "I12", "I13"].includes(invariant));
     return ours.map(({ invariant, sentence }) => `${invariant}: ${sentence}`);
@@ -692,5 +696,40 @@ suite("the plan of a torture", () => {
     const { kill = [], freeze = [], cut = [], restart = [] } = counts;
     assert.ok(kill.length >= 40 && freeze.length >= 15 && cut.length >= 30 && restart.length >= 2);
     assert.ok(planOf(5).jobs >= 10_000);
+  });
+});
+
+suite("a run that was cut short because the machine was slow", () => {
+  /** The plain job has not ended, and is in this table; null: in none. */
+  const unfinished = (table: string | null) => (story: Story) => {
+    story.rows.finished = story.rows.finished.filter(({ id }) => id !== PLAIN);
+    story.rows.unfinished = table === null ? [] : [{ id: PLAIN, table }];
+    story.drainedMs = null;
+    story.isCutShort = true;
+  };
+  const ofEnds = async (table: string | null): Promise<string[]> =>
+    (await violationsOf(unfinished(table))).filter((name) => /^I1$|^I14$|^I15$/.test(name));
+
+  test("is not blamed for jobs that would have ended, only for lost ones", async () => {
+    assert.deepEqual(await ofEnds("waiting"), []);
+    assert.deepEqual(await ofEnds(null), ["I1"]);
+  });
+
+  test("says what it did not reach", () => {
+    const plan = makePlan(1, torturePreset({ ms: 75_000 }), ["kill"]);
+    const verdict = { accepted: { ok: 400, unknown: 2 }, jobs: 410, byStatus: { done: 300 } };
+    const drained = { ms: null, limitMs: 1, isCutShort: true };
+    const facts = { plan, done: { kill: 3 }, verdict, drained };
+    const notes = notReached(facts);
+    assert.deepEqual(
+      [
+        /: 402 of 10332 planned jobs/,
+        /: 3 of 56 planned faults/,
+        /^110 jobs had not ended 45 s/,
+      ].map((note, index) => note.test(notes[index] ?? "")),
+      [true, true, true],
+      notes.join("\n"),
+    );
+    assert.deepEqual(notReached({ ...facts, plan: { ...plan, isOnTime: false } }), []);
   });
 });

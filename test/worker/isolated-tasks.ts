@@ -4,7 +4,8 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 // Not from the index: every thread and process would load the whole library as TypeScript.
 import { GiveUpError } from "../../src/core/errors.ts";
 import { RetryIn } from "../../src/core/retry.ts";
-import { type Context, defineEvent, defineTask } from "../../src/core/task.ts";
+import { defineEvent } from "../../src/core/event.ts";
+import { type Context, defineTask } from "../../src/core/task.ts";
 import { NotDoneError } from "../../src/steps/errors.ts";
 
 const module = import.meta.url;
@@ -206,4 +207,34 @@ export const recursive = defineTask({
   retry: { maxAttempts: 1 },
   isolation: { in: "thread", module: new URL("isolated-recursive.ts", import.meta.url) },
   run: () => null,
+});
+
+export const withDateInThread = defineTask({
+  name: "with-date",
+  isolation: inThread,
+  run: (): unknown => ({ at: new Date(0) }),
+});
+
+/** One of its steps takes a while, and the next fails. */
+export async function runTimed(_: unknown, ctx: Context): Promise<void> {
+  await ctx.step("quote", () => new Promise((resolve) => setTimeout(resolve, 60, 499)));
+  await ctx.step("label", async () => {
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    throw new TypeError("no answer from the carrier");
+  });
+}
+
+const once = { maxAttempts: 1 } as const;
+export const timedHere = defineTask({ name: "timed-here", retry: once, run: runTimed });
+export const timedThread = defineTask({
+  name: "timed-thread",
+  retry: once,
+  isolation: inThread,
+  run: runTimed,
+});
+export const timedProcess = defineTask({
+  name: "timed-process",
+  retry: once,
+  isolation: inProcess,
+  run: runTimed,
 });

@@ -1,8 +1,10 @@
 /** What the library says about mistakes that people make on their first day. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import { Client } from "pg";
 import { z } from "zod";
 import {
+  type AnyTask,
   type Context,
   defineEvent,
   defineTask,
@@ -11,6 +13,7 @@ import {
   openHoldfast,
   type RetryOptions,
 } from "../../src/index.ts";
+import { defineSchedule } from "../../src/schedules/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
 import { alertSettings } from "../../src/alerts/options.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
@@ -133,6 +136,66 @@ suite("an option that does not exist", () => {
   for (const [what, message, act] of wrong) {
     test(`is refused: ${what}`, async () => assert.equal(await toldInTask(act), message));
   }
+
+  for (const [options, message] of [
+    [{ jobId: "1" }, "jobId: there is no such option. Here it is called: key."],
+    [{ singletonKey: "1" }, "singletonKey: there is no such option. Here it is called: key."],
+    [{ attempts: 5 }, "attempts: there is no such option. Here it is called: maxAttempts."],
+    [{ startAfter: 5 }, "startAfter: there is no such option. Here it is called: delay or runAt."],
+    [{ repeat: {} }, "repeat: there is no such option. Here it is called: defineSchedule()."],
+  ] as const) {
+    test(`is translated from other libraries: ${Object.keys(options).join()}`, async () => {
+      await using bench = await openTestHoldfast();
+      const enqueued = bench.holdfast.enqueue(other, 1, options as object);
+      await assert.rejects(enqueued, saying(message));
+    });
+  }
+
+  test("is translated from other libraries: of a task and of a worker", async () => {
+    const defined = (more: object) => () => defineTask({ name: "x", run, ...more });
+    assert.throws(
+      defined({ attempts: 3 }),
+      saying("attempts: there is no such option. Here it is called: retry: { maxAttempts }."),
+    );
+    assert.throws(
+      defined({ handler: run }),
+      saying("handler: there is no such option. Here it is called: run."),
+    );
+    await using bench = await openTestHoldfast();
+    const limited = bench.holdfast.startWorker({ tasks: [other], limiter: {} } as object as never);
+    await assert.rejects(
+      limited,
+      saying(
+        "limiter: there is no such option. Here it is called: holdfast.queues.set(queue, { rate }).",
+      ),
+    );
+  });
+
+  test("is refused with the call: of a lock, without options", async () => {
+    await using bench = await openTestHoldfast();
+    const call = bench.holdfast.locks.with.bind(bench.holdfast.locks) as (
+      ...given: unknown[]
+    ) => Promise<unknown>;
+    await assert.rejects(
+      call("key", run),
+      saying(
+        "options: must be an object such as {}: with(key, {}, async (lock) => …), not function.",
+      ),
+    );
+  });
+
+  test("a schedule without a time is told that neither was passed", () => {
+    const message = 'cron: pass either cron ("30 2 * * *") or every ("10m"); neither was passed.';
+    assert.throws(() => defineSchedule({ name: "s", task: other, input: 1 }), saying(message));
+  });
+
+  test("a client of pg is not a pool", async () => {
+    const client = new Client("postgres://127.0.0.1:1/nothing");
+    await assert.rejects(
+      openHoldfast(client as never),
+      saying("url: this is a client of `pg`, with one connection. Pass a Pool of `pg`, or a URL."),
+    );
+  });
 
   test("is refused where there are none: of emit", async () => {
     await using bench = await openTestHoldfast();
@@ -258,11 +321,11 @@ suite("an event of a worker that does not exist", () => {
 suite("something else where a task or an event belongs", () => {
   test("is refused by ctx.call", async () => {
     assert.equal(
-      await toldInTask((ctx) => ctx.call("other" as never, 1)),
+      await toldInTask((ctx) => ctx.call("other" as unknown as AnyTask, 1)),
       "task: call needs a task made with defineTask(); a name alone is not enough.",
     );
     assert.equal(
-      await toldInTask((ctx) => ctx.call(undefined as never, 1)),
+      await toldInTask((ctx) => ctx.call(undefined as unknown as AnyTask, 1)),
       "task: call needs a task made with defineTask().",
     );
   });
@@ -303,6 +366,7 @@ class Order {
 }
 
 suite("a result that is not JSON", () => {
+  const DONE = "The work was done, so the job is done, without a result.";
   const cases: [string, unknown, string][] = [
     ["an instance", new Order(), "$: is an instance of Order. Use a plain object."],
     ["one inside", { order: new Order() }, "$.order: is an instance of Order. Use a plain object."],
@@ -328,9 +392,9 @@ suite("a result that is not JSON", () => {
       const { jobs } = await bench.drain([task], { skipTime: true });
       assert.equal(
         jobs[0]?.error?.message,
-        `The result of task 'ret' cannot be stored. ${words} The work was done, so it is not repeated.`,
+        `The result of task 'ret' cannot be stored. ${words} ${DONE}`,
       );
-      assert.equal(jobs[0].error.code, "NOT_SERIALIZABLE");
+      assert.equal(jobs[0].error.code, "RESULT_NOT_STORED");
       assert.equal(runs, 1);
     });
   }
@@ -342,7 +406,7 @@ suite("a result that is not JSON", () => {
     const { jobs } = await bench.drain([task]);
     assert.match(
       jobs[0]?.error?.message ?? "",
-      /^The result of task 'ret' takes 300002 bytes; .* The work was done, so it is not repeated\.$/,
+      /^The result of task 'ret' takes 300002 bytes; .* The work was done, so the job is done, without a result\.$/,
     );
   });
 
@@ -423,6 +487,27 @@ suite("one bad input of many", () => {
     await using bench = await openTestHoldfast();
     const wrong = { to: 7 } as unknown as { to: string };
     await assert.rejects(bench.holdfast.enqueue(task, wrong), saying(/ \$\.to: Invalid input/));
+  });
+});
+
+suite("a task whose own queue its worker does not serve", () => {
+  test("is named in a warning, once for each task", async () => {
+    const email = defineTask({ name: "email", queue: "mail", run });
+    const plain = defineTask({ name: "plain", run });
+    const log = keepLog();
+    await using holdfast = await openHoldfast("sqlite::memory:", { logger: log.logger });
+    await holdfast.startWorker({ tasks: [email, plain], queues: ["default"] });
+    await holdfast.startWorker({ tasks: [email, plain] });
+    const lines = log.lines.filter(({ message }) => message.startsWith("tasks:"));
+    assert.deepEqual(
+      lines.map(({ level, message }) => [level, message]),
+      [
+        [
+          "warn",
+          "tasks: the jobs of 'email' go to queue 'mail', which this worker does not serve. Add 'mail' to its queues, unless another worker serves it.",
+        ],
+      ],
+    );
   });
 });
 

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { z } from "zod";
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
-import { defineSchedule, type RunRecord, type ScheduleDetails } from "../../src/schedules/index.ts";
+import {
+  defineSchedule,
+  type RunRecord,
+  type Schedule,
+  type ScheduleDetails,
+} from "../../src/schedules/index.ts";
 import { sql } from "../../src/database/sql.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -180,6 +185,11 @@ suite("schedules in a worker", () => {
     }
     const never = schedules.create({ name: "s", task: "mail", cron: "0 0 31 2 *" });
     await assert.rejects(never, withCode("INVALID_ARGUMENT", "cron"));
+    for (const cron of ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6 *"]) {
+      const declare = (): unknown => defineSchedule({ name: "s", task: "mail", cron });
+      assert.throws(declare, withCode("INVALID_ARGUMENT", "cron"));
+    }
+    defineSchedule({ name: "s", task: "mail", cron: "0 0 29 2 *" });
     assert.deepEqual(await schedules.list(), []);
     await assert.rejects(schedules.edit("s", {}), withCode("INVALID_ARGUMENT", "changes"));
     assert.equal(await schedules.get("s"), null);
@@ -188,6 +198,42 @@ suite("schedules in a worker", () => {
     const twice = [defineSchedule(good), defineSchedule(good)];
     const starting = holdfast.startWorker({ tasks: [task], schedules: twice });
     await assert.rejects(starting, withCode("INVALID_ARGUMENT", "schedules"));
+  });
+
+  test("a declared schedule is created as it is, and its input is checked", async () => {
+    await using opened = await kit();
+    const { holdfast, clock } = opened;
+    const report = defineTask({ name: "report", input: z.object({ days: z.int() }), run: () => 1 });
+    const facts = { name: "nightly", task: report, cron: "30 2 * * *", timeZone: "Europe/Berlin" };
+    const nightly = defineSchedule({ ...facts, input: { days: 1 } });
+    const made = await holdfast.schedules.create(nightly, { actor: "ann", paused: true });
+    assert.deepEqual([made.cron, made.input, made.pausedBy], [facts.cron, { days: 1 }, "ann"]);
+    await assert.rejects(holdfast.schedules.create(nightly), withCode("SCHEDULE_EXISTS"));
+    const wrong = defineSchedule({ ...facts, name: "wrong", input: { days: 0.5 } });
+    await assert.rejects(holdfast.schedules.create(wrong), withCode("INPUT_REJECTED"));
+    await holdfast.schedules.resume("nightly");
+    await clock.advance("24h");
+    assert.equal((await opened.drain([report])).totals.done, 1);
+  });
+
+  test("a drain declares the schedules that it is given, once, as a worker would", async () => {
+    await using opened = await kit();
+    const { holdfast, clock } = opened;
+    const count = defineTask({ name: "count", run: () => {} });
+    const hourly = defineSchedule({ name: "hourly", task: count, every: "1h" });
+    const daily = defineSchedule({ name: "daily", task: "count", every: "1d" });
+    const schedules = [hourly, daily];
+    assert.equal((await opened.drain([count], { schedules })).totals.done, 0);
+    await clock.advance("1h");
+    assert.equal((await opened.drain([count], { schedules, skipTime: true })).totals.done, 1);
+    assert.equal((await opened.drain([count])).totals.done, 0);
+    assert.equal((await holdfast.schedules.get("daily"))?.declaredBy, "drain");
+    assert.equal((await opened.drain([count], { schedules: [hourly] })).totals.done, 0);
+    assert.equal(await holdfast.schedules.get("daily"), null);
+    const drain = opened.drain([count], { schedules: [hourly, hourly] });
+    await assert.rejects(drain, withCode("INVALID_ARGUMENT", "schedules"));
+    const nothing = opened.drain([count], { schedules: [{} as Schedule] });
+    await assert.rejects(nothing, withCode("INVALID_ARGUMENT", "schedules"));
   });
 
   test("a drain runs what is due, without a worker", async () => {

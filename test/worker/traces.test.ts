@@ -57,6 +57,12 @@ function parentOf(span: ReadableSpan): string | undefined {
   return span.parentSpanContext?.spanId;
 }
 
+/** What the conventions for messaging say of a span. */
+function messagingOf({ attributes }: ReadableSpan): Record<string, unknown> {
+  const all = Object.entries(attributes);
+  return Object.fromEntries(all.filter(([name]) => name.startsWith("messaging.")));
+}
+
 const idOf = (span: ReadableSpan): string => span.spanContext().spanId;
 
 /** Fails once, then makes a step and an effect, inside of a span of its own. */
@@ -126,8 +132,28 @@ for (const { name, skip, place: open } of drawnEngines("traces")) {
         assert.equal(attempt.kind, SpanKind.CONSUMER);
         assert.equal(attempt.attributes["holdfast.job.id"], job.id);
         assert.match(String(attempt.attributes["holdfast.worker"]), /^worker-/);
-        assert.equal(attempt.attributes["messaging.destination.name"], "default");
+        assert.deepEqual(
+          attempt.links.map((link) => link.context.spanId),
+          [idOf(enqueue)],
+        );
       }
+      assert.deepEqual(messagingOf(enqueue), {
+        "messaging.system.name": "holdfast",
+        "messaging.operation.name": "enqueue",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "default",
+        "messaging.message.id": job.id,
+      });
+      assert.deepEqual(messagingOf(first), {
+        "messaging.system.name": "holdfast",
+        "messaging.operation.name": "attempt",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "default",
+        "messaging.message.id": job.id,
+        "messaging.client.id": first.attributes["holdfast.worker"],
+      });
+      assert.equal(first.attributes["error.type"], "Error");
+      assert.equal(second.attributes["error.type"], undefined);
       const told = [first, second].map(({ attributes, status }) => [
         attributes["holdfast.attempt"],
         attributes["holdfast.outcome"],

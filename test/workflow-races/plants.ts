@@ -15,7 +15,7 @@ const rowsNotLocked: Patch = {
 const readBefore: readonly Patch[] = [
   {
     file: ITEMS,
-    find: "return orViolation(() => engine.transaction(changing));",
+    find: "return orViolation(() => engine.transaction(changing, { idleMs: 2 * CALLBACK_MS }));",
     put: `return orViolation(async () => {
       const all = (query) => engine.all(query);
       const apart = { all, allOf: (queries) => Promise.all(queries.map(all)) };

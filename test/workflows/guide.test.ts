@@ -87,7 +87,8 @@ suite("a commit that returns items", () => {
     const item = await holdfast.workflows.start(order, { data: {}, actor: "test" });
     const load = defineTask({
       name: "load",
-      run: (id: string, ctx) => ctx.step("load", () => holdfast.workflows.item(order, id)),
+      run: (id: string, ctx): Promise<unknown> =>
+        ctx.step("load", () => holdfast.workflows.item(order, id)),
     });
     await holdfast.enqueue(load, item.id);
     const { jobs } = await bench.drain([load]);

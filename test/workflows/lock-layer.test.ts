@@ -20,6 +20,12 @@ const stop = defineWorkflow({
   states: { open: {}, done: { final: true } },
   moves: { finish: { from: "open", to: "done" } },
 });
+/** States and moves of no interest. */
+const plain = {
+  initial: "open",
+  states: { open: {}, done: { final: true } },
+  moves: { finish: { from: "open", to: "done" } },
+} as const;
 const ada = { actor: "ada" };
 const folder = tempFolder();
 after(() => folder[Symbol.dispose]());
@@ -49,6 +55,48 @@ test("a change waits for the lock of the whole tree, for as long as openHoldfast
   const [, line] = await child.history();
   assert.equal(line?.newStatus, "done");
   assert.ok((line.lockWaitMs ?? -1) >= 0, "how long the lock took is in the audit");
+});
+
+test("a workflow has times of its own for the lock, and passes them on to those below it", async (t) => {
+  const url = `sqlite:${folder.file(".db")}`;
+  const [holder, other] = [await openHoldfast(url), await openHoldfast(url, { lockWait: "1h" })];
+  t.after(() => Promise.all([holder.close(), other.close()]));
+  let heldForMs = Number.POSITIVE_INFINITY;
+  const guard = async (): Promise<void> => {
+    heldForMs = (await holder.locks.inspect(`order:${top.id}`))?.expiresInMs ?? heldForMs;
+  };
+  const order = defineWorkflow({ ...plain, name: "order", lock: { wait: "120ms", ttl: "2s" } });
+  const moves = { finish: { from: "open", to: "done", guard } } as const;
+  const parcel = defineWorkflow({ ...plain, moves, name: "parcel", parent: order });
+  const label = defineWorkflow({ ...plain, name: "label", parent: parcel, lock: { wait: 0 } });
+  const top = await other.workflows.start(order, { data: {}, ...ada });
+  const middle = await other.workflows.start(parcel, { data: {}, parent: top, ...ada });
+  const low = await other.workflows.start(label, { data: {}, parent: middle, ...ada });
+
+  const lock = await holder.locks.acquire(`order:${top.id}`);
+  const waits: [() => Promise<unknown>, number, number][] = [
+    [() => top.move("finish", ada), 100, 5_000],
+    [() => middle.move("finish", ada), 100, 5_000],
+    [() => low.move("finish", ada), 0, 100],
+  ];
+  for (const [move, least, most] of waits) {
+    await assert.rejects(move(), (error) => {
+      assert.ok(error instanceof LockNotAcquiredError);
+      assert.ok(error.waitedMs >= least && error.waitedMs < most, `${error.waitedMs} ms`);
+      return true;
+    });
+  }
+  await lock.release();
+  await low.move("finish", ada);
+  await middle.move("finish", ada);
+  assert.ok(heldForMs <= 2_000, `${heldForMs} ms: the lock lasts as long as the workflow says`);
+});
+
+test("times that a lock cannot have are refused where they are declared", () => {
+  const declare = (lock: object) => () => defineWorkflow({ ...plain, name: "order", lock });
+  assert.throws(declare({ ttl: "1ms" }), withCode("INVALID_ARGUMENT", "lock.ttl"));
+  assert.throws(declare({ wait: -1 }), withCode("INVALID_ARGUMENT", "lock.wait"));
+  assert.throws(declare({ waits: 1 }), withCode("INVALID_ARGUMENT", "lock.waits"));
 });
 
 test('with locks: "off" no change waits for a lock, and the audit log says that there was none', async (t) => {

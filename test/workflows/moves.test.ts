@@ -393,7 +393,7 @@ onEveryEngine("moves of items", (shop) => {
           enter: ({ item, enqueue }) => {
             inputs.push([item.status, item.revision, item.enteredAt === item.updatedAt, item.data]);
             enqueue(ship, item.id, { priority: 3 });
-            enqueue(ship, refuses ? undefined : "again", { delay: "1h" });
+            enqueue(ship, refuses ? Symbol("none") : "again", { delay: "1h" });
           },
         },
         done: { final: true },

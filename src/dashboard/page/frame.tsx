@@ -87,7 +87,8 @@ export function Frame({
     "?": () => showKeys(true),
     u: () => history.back(),
   });
-  const alerts = overview?.alerts.length ?? 0;
+  const { critical = 0, warning = 0, info = 0 } = overview?.alertsOpen ?? {};
+  const alerts = critical + warning + info;
   const counts: Readonly<Record<string, number>> = {
     errors: overview?.figures.errorKinds ?? 0,
     alerts,

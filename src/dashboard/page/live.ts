@@ -143,9 +143,15 @@ function isDown(error: unknown): boolean {
   return error instanceof Refused && error.status === 503 && error.code !== "TOOK_TOO_LONG";
 }
 
+/** What does not exist is not asked for again, until a person does. */
+function isMissing({ error }: Entry): boolean {
+  return error instanceof Refused && error.status === 404;
+}
+
 function plan(entry: Entry, inMs: number | null): void {
   if (entry.timer !== null) clearTimeout(entry.timer);
   entry.timer = null;
+  if (isMissing(entry)) return;
   if (inMs === null || live.value.frozenAt !== null || live.value.failingSince !== null) return;
   entry.timer = setTimeout(() => {
     if (document.hidden) plan(entry, entry.everyMs);

@@ -20,7 +20,7 @@ import { QueuePage, QueuesPage } from "./pages/queues.tsx";
 import { SchedulePage, SchedulesPage } from "./pages/schedules.tsx";
 import { WorkerPage, WorkersPage } from "./pages/workers.tsx";
 import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
-import { Btn, Empty } from "./parts.tsx";
+import { Btn, Head } from "./parts.tsx";
 import { startRouter, to, usePlace } from "./router.ts";
 import { SignIn, Unnamed } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
@@ -31,36 +31,39 @@ interface Page {
   readonly view: (id: string) => JSX.Element;
 }
 
-const PAGES: Readonly<Record<string, Page>> = {
-  "": { title: "Overview", view: () => <OverviewPage /> },
-  jobs: { title: "Jobs", view: () => <JobsPage /> },
-  "jobs/": { title: "Job", view: (id) => <JobPage key={id} id={id} /> },
-  enqueue: { title: "Enqueue", view: () => <EnqueuePage /> },
-  bulk: { title: "Bulk actions", view: () => <BulkListPage /> },
-  "bulk/": { title: "Bulk action", view: (id) => <BulkPage key={id} id={id} /> },
-  errors: { title: "Errors", view: () => <ErrorsPage /> },
-  "dead-letters": { title: "Dead letters", view: () => <DeadLettersPage /> },
-  queues: { title: "Queues", view: () => <QueuesPage /> },
-  "queues/": { title: "Queue", view: (name) => <QueuePage key={name} name={name} /> },
-  schedules: { title: "Schedules", view: () => <SchedulesPage /> },
-  "schedules/": { title: "Schedule", view: (name) => <SchedulePage key={name} name={name} /> },
-  flows: { title: "Flows", view: () => <FlowsPage /> },
-  "flows/": { title: "Flow", view: (id) => <FlowPage key={id} id={id} /> },
-  workflows: { title: "Workflows", view: () => <WorkflowsPage /> },
-  "workflows/": { title: "Workflow", view: (name) => <WorkflowPage key={name} name={name} /> },
-  "items/": { title: "Item", view: (id) => <ItemPage key={id} id={id} /> },
-  workers: { title: "Workers", view: () => <WorkersPage /> },
-  "workers/": { title: "Worker", view: (id) => <WorkerPage key={id} id={id} /> },
-  locks: { title: "Locks", view: () => <LocksPage /> },
-  alerts: { title: "Alerts", view: () => <AlertsPage /> },
-  audit: { title: "Audit", view: () => <AuditPage /> },
-};
+/** By the first part of the path, with a slash if another part follows. A map has no names of its own, as objects do. */
+const PAGES: ReadonlyMap<string, Page> = new Map(
+  Object.entries({
+    "": { title: "Overview", view: () => <OverviewPage /> },
+    jobs: { title: "Jobs", view: () => <JobsPage /> },
+    "jobs/": { title: "Job", view: (id) => <JobPage key={id} id={id} /> },
+    enqueue: { title: "Enqueue", view: () => <EnqueuePage /> },
+    bulk: { title: "Bulk actions", view: () => <BulkListPage /> },
+    "bulk/": { title: "Bulk action", view: (id) => <BulkPage key={id} id={id} /> },
+    errors: { title: "Errors", view: () => <ErrorsPage /> },
+    "dead-letters": { title: "Dead letters", view: () => <DeadLettersPage /> },
+    queues: { title: "Queues", view: () => <QueuesPage /> },
+    "queues/": { title: "Queue", view: (name) => <QueuePage key={name} name={name} /> },
+    schedules: { title: "Schedules", view: () => <SchedulesPage /> },
+    "schedules/": { title: "Schedule", view: (name) => <SchedulePage key={name} name={name} /> },
+    flows: { title: "Flows", view: () => <FlowsPage /> },
+    "flows/": { title: "Flow", view: (id) => <FlowPage key={id} id={id} /> },
+    workflows: { title: "Workflows", view: () => <WorkflowsPage /> },
+    "workflows/": { title: "Workflow", view: (name) => <WorkflowPage key={name} name={name} /> },
+    "items/": { title: "Item", view: (id) => <ItemPage key={id} id={id} /> },
+    workers: { title: "Workers", view: () => <WorkersPage /> },
+    "workers/": { title: "Worker", view: (id) => <WorkerPage key={id} id={id} /> },
+    locks: { title: "Locks", view: () => <LocksPage /> },
+    alerts: { title: "Alerts", view: () => <AlertsPage /> },
+    audit: { title: "Audit", view: () => <AuditPage /> },
+  } satisfies Record<string, Page>),
+);
 
 function App(): JSX.Element {
   const who = useStore(session);
   const { path } = usePlace();
   const [first = "", id] = path;
-  const page = path.length > 2 ? undefined : PAGES[id === undefined ? first : `${first}/`];
+  const page = path.length > 2 ? undefined : PAGES.get(id === undefined ? first : `${first}/`);
   useEffect(() => {
     document.title = `${page?.title ?? "Not found"}${id === undefined ? "" : ` ${id.slice(0, 40)}`} · Holdfast`;
   }, [page, id]);
@@ -72,14 +75,13 @@ function App(): JSX.Element {
 
 function NotFound(): JSX.Element {
   return (
-    <section class="panel">
-      <Empty title="This page does not exist.">
-        The address may be from another version. The navigation lists every page.
-      </Empty>
-      <p class="body">
-        <Btn href={to("")}>Overview</Btn>
-      </p>
-    </section>
+    <>
+      <Head
+        title="This page does not exist"
+        say="The address may be from another version. The navigation lists every page."
+      />
+      <Btn href={to("")}>Overview</Btn>
+    </>
   );
 }
 

@@ -382,14 +382,20 @@ export function Bones({ rows = 6 }: { readonly rows?: number }): JSX.Element | n
 export function Trouble({
   error,
   reload,
+  page,
 }: {
   readonly error: unknown;
   readonly reload: () => void;
+  /** The heading, if it stands for the whole page. */
+  readonly page?: string | undefined;
 }): JSX.Element {
   return (
-    <Note tone="bad" right={<Btn onClick={reload}>Try again</Btn>}>
-      {sentence(error)}
-    </Note>
+    <>
+      {page !== undefined && <Head title={page} />}
+      <Note tone="bad" right={<Btn onClick={reload}>Try again</Btn>}>
+        {sentence(error)}
+      </Note>
+    </>
   );
 }
 
@@ -412,6 +418,7 @@ export function Empty({
 export function Shown<T>({
   from,
   rows,
+  page,
   children,
 }: {
   readonly from: {
@@ -420,12 +427,16 @@ export function Shown<T>({
     readonly reload: () => void;
   };
   readonly rows?: number;
+  /** The heading of the page while there is no data. */
+  readonly page?: string;
   readonly children: (data: T) => Children;
 }): JSX.Element {
   const { data, error, reload } = from;
   return (
     <>
-      {error !== null && <Trouble error={error} reload={reload} />}
+      {error !== null && (
+        <Trouble error={error} reload={reload} page={data === undefined ? page : undefined} />
+      )}
       {data !== undefined
         ? children(data)
         : error === null && <Bones {...(rows === undefined ? {} : { rows })} />}
@@ -461,20 +472,21 @@ export function TaskLink({ name }: { readonly name: string }): JSX.Element {
   return <a href={to("jobs", { task: name })}>{name}</a>;
 }
 
+const SUBJECTS: ReadonlyMap<string, string> = new Map([
+  ["job", "jobs"],
+  ["queue", "queues"],
+  ["worker", "workers"],
+  ["schedule", "schedules"],
+  ["item", "items"],
+  ["flow", "flows"],
+  ["bulk", "bulk"],
+]);
+
 /** A subject leads to what it names. */
 export function Subject({ text }: { readonly text: string }): JSX.Element {
   const [kind = "", ...rest] = text.split(" ");
   const id = rest.join(" ");
-  const places: Readonly<Record<string, string>> = {
-    job: "jobs",
-    queue: "queues",
-    worker: "workers",
-    schedule: "schedules",
-    item: "items",
-    flow: "flows",
-    bulk: "bulk",
-  };
-  const place = places[kind];
+  const place = SUBJECTS.get(kind);
   if (place === undefined || id === "") return <>{text}</>;
   return (
     <a href={to([place, id])} title={text}>

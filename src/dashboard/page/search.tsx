@@ -1,6 +1,6 @@
 /** The box on top: finds pages of things by id, key, tag or name. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { read } from "./api.ts";
 import * as f from "./format.ts";
 import { Glyph, Icon } from "./icons.tsx";
@@ -10,52 +10,93 @@ import { go, to, usePlace } from "./router.ts";
 const WAIT_MS = 150;
 
 interface Hit {
-  readonly kind: string;
+  readonly kind: Kind;
   readonly id: string;
   readonly text: string;
   readonly status?: string | null;
 }
 
-const PLACES: Readonly<Record<string, (id: string) => string>> = {
-  job: (id) => to(["jobs", id]),
-  item: (id) => to(["items", id]),
-  flow: (id) => to(["flows", id]),
-  worker: (id) => to(["workers", id]),
-  queue: (id) => to(["queues", id]),
-  schedule: (id) => to(["schedules", id]),
-  workflow: (id) => to(["workflows", id]),
-  bulk: (id) => to(["bulk", id]),
-  task: (id) => to("jobs", { task: id }),
-  key: (id) => to("jobs", { key: id }),
-  tag: (id) => to("jobs", { tag: id }),
-  lock: (id) => to("locks", { key: id }),
+/** Where each kind of hit leads. */
+const PLACES = {
+  job: (id: string) => to(["jobs", id]),
+  item: (id: string) => to(["items", id]),
+  flow: (id: string) => to(["flows", id]),
+  worker: (id: string) => to(["workers", id]),
+  queue: (id: string) => to(["queues", id]),
+  schedule: (id: string) => to(["schedules", id]),
+  workflow: (id: string) => to(["workflows", id]),
+  bulk: (id: string) => to(["bulk", id]),
+  task: (id: string) => to("jobs", { task: id }),
+  key: (id: string) => to("jobs", { key: id }),
+  tag: (id: string) => to("jobs", { tag: id }),
+  build: (id: string) => to("jobs", { build: id }),
+  lock: (id: string) => to("locks", { key: id }),
+  error: (id: string) => to("jobs", { error: id }),
 };
 
-function placeOf({ kind, id }: Hit): string {
-  return PLACES[kind]?.(id) ?? to("jobs", { error: id });
+type Kind = keyof typeof PLACES;
+
+const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** What a hit says: what was typed, and what it belongs to. */
+function told({ kind, id, text }: Hit, typed: string): string {
+  if (kind === "key") return `${id} · ${text}`;
+  if (kind === "item") return `${typed} · ${text}`;
+  return kind === "lock" ? `${id} · held by ${text}` : text;
 }
 
-/** What is found for a text, a moment after the last key. */
-function useHits(text: string): readonly Hit[] {
-  const [hits, setHits] = useState<readonly Hit[]>([]);
-  useEffect(() => {
-    const wanted = text.trim();
-    if (wanted === "") {
-      setHits([]);
-      return undefined;
-    }
-    const asking = new AbortController();
-    const timer = setTimeout(() => {
-      read<{ hits: readonly Hit[] }>(`find?text=${encodeURIComponent(wanted)}`, asking.signal)
-        .then(({ hits: found }) => setHits(found))
-        .catch(() => setHits([]));
-    }, WAIT_MS);
+/** What was found, and for which text. */
+interface Answer {
+  readonly text: string;
+  readonly hits: readonly Hit[];
+}
+
+async function answerTo(text: string, signal: AbortSignal): Promise<Answer> {
+  const { hits } = await read<{ hits: readonly Hit[] }>(
+    `find?text=${encodeURIComponent(text)}`,
+    signal,
+  );
+  return { text, hits };
+}
+
+/** All that is offered for a text, the most exact first. */
+function offersFor({ text, hits }: Answer): readonly Hit[] {
+  // A whole id is a job's, if nothing else has it: its page says whether there is one.
+  const last: Hit = WHOLE_ID.test(text)
+    ? { kind: "job", id: text.toLowerCase(), text: "Open the job with this id" }
+    : { kind: "error", id: text, text: `Jobs whose error says “${text}”` };
+  return hits.some(({ id }) => id === last.id && last.kind === "job") ? hits : [...hits, last];
+}
+
+/** What is found for a text, a moment after the last key, and at once when it is asked for. */
+function useAnswer(text: string): { answer: Answer | null; now: () => Promise<Answer | null> } {
+  const [answer, setAnswer] = useState<Answer | null>(null);
+  const asking = useRef<{ text: string; promise: Promise<Answer | null> } | null>(null);
+  const abort = useRef(new AbortController());
+  const ask = (): Promise<Answer | null> => {
+    if (asking.current?.text === text) return asking.current.promise;
+    const { signal } = abort.current;
+    const promise = answerTo(text, signal)
+      .catch((): Answer => ({ text, hits: [] }))
+      .then((one) => {
+        // The text was changed since: the answer is to another question.
+        if (signal.aborted) return null;
+        setAnswer(one);
+        return one;
+      });
+    asking.current = { text, promise };
+    return promise;
+  };
+  useLayoutEffect(() => {
+    abort.current = new AbortController();
+    asking.current = null;
+    const timer = text === "" ? undefined : setTimeout(() => void ask(), WAIT_MS);
     return () => {
       clearTimeout(timer);
-      asking.abort();
+      abort.current.abort();
     };
   }, [text]);
-  return hits;
+  return { answer: answer?.text === text ? answer : null, now: ask };
 }
 
 export function Find(): JSX.Element {
@@ -63,26 +104,27 @@ export function Find(): JSX.Element {
   const box = useRef<HTMLInputElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const hits = useHits(text);
+  const wanted = text.trim();
+  const { answer, now } = useAnswer(wanted);
   const isJobs = path[0] === "jobs" && path.length === 1;
   useKeys(isJobs ? {} : { "/": () => box.current?.focus() });
-  const all: readonly Hit[] =
-    text.trim() === ""
-      ? []
-      : [
-          ...hits,
-          { kind: "error", id: text.trim(), text: `Jobs whose error says “${text.trim()}”` },
-        ];
+  const all = wanted === "" ? [] : offersFor(answer ?? { text: wanted, hits: [] });
   const open = (hit: Hit | undefined): void => {
     if (hit === undefined) return;
     setText("");
     box.current?.blur();
-    go(placeOf(hit));
+    go(PLACES[hit.kind](hit.id));
+  };
+  /** What stands on top may change until the answer to this text is there. */
+  const openChosen = async (): Promise<void> => {
+    if (wanted === "") return;
+    const found = answer ?? (await now());
+    if (found !== null) open(offersFor(found)[answer === null ? 0 : at]);
   };
   const press = (event: KeyboardEvent): void => {
     if (event.key === "ArrowDown") setAt(Math.min(all.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
-    else if (event.key === "Enter") open(all[at]);
+    else if (event.key === "Enter") void openChosen();
     else if (event.key === "Escape") {
       setText("");
       box.current?.blur();
@@ -136,7 +178,7 @@ export function Find(): JSX.Element {
             ) : (
               <Icon name={hit.kind === "error" ? "search" : "right"} />
             )}
-            <span class="clip">{hit.text}</span>
+            <span class="clip">{told(hit, wanted)}</span>
             <span class="push">{hit.kind === "error" ? "search" : hit.kind}</span>
             {hit.kind === "job" && <span class="mono faint hide-sm">{f.shortId(hit.id)}</span>}
           </li>

@@ -38,6 +38,8 @@ export interface ErrorRecord {
   readonly code?: string;
   readonly stack?: string;
   readonly cause?: unknown;
+  /** The step that failed, and how long it had run. */
+  readonly step?: { readonly name: string; readonly occurrence: number; readonly tookMs: number };
 }
 
 export interface JobSummary {
@@ -209,7 +211,10 @@ export interface QueueRow {
   readonly oldestPendingAt: number | null;
   readonly paused: Paused | null;
   readonly running: number;
+  /** Of the workers that answer. */
   readonly slots: number;
+  /** A worker takes jobs from it, registered or over HTTP. */
+  readonly served: boolean;
   readonly concurrency: number | null;
   readonly inPerSecond: number | null;
   readonly outPerSecond: number | null;
@@ -262,8 +267,11 @@ export interface Overview {
     readonly errorKindsNew: number | null;
   };
   readonly queues: readonly QueueRow[];
+  readonly queuesLeftOut: number;
   readonly workers: readonly WorkerBrief[];
+  /** The worst first; as many as fit. */
   readonly alerts: readonly Alert[];
+  readonly alertsOpen: Readonly<Record<Alert["severity"], number>>;
   readonly canaries: readonly Canary[];
   readonly failed: readonly JobSummary[];
   readonly isEmpty: boolean;

@@ -14,20 +14,28 @@ import {
   type Hint,
   type Load,
   type Migration,
+  type NewIndex,
   type Put,
   readLimitMs,
   type Row,
   sumOf,
   type Transaction,
+  type WaitLimits,
 } from "../engine.ts";
 import { MYSQL_TABLE, mysqlDialect, mysqlMigrations } from "../migrate.ts";
 import { Poll } from "../notify.ts";
 import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
-import type { Ask } from "../user-tx/drivers.ts";
+import { type Ask, elsewhere } from "../user-tx/drivers.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { askOf } from "../user-tx/recognise.ts";
 import { type MysqlAddress, placeOf } from "./address.ts";
-import { isNoSuchThread, isStoppedStatement, translate } from "./errors.ts";
+import {
+  isLockWait,
+  isNoSuchThread,
+  isStoppedStatement,
+  missingTable,
+  translate,
+} from "./errors.ts";
 import { introspection } from "./introspection.ts";
 import {
   type Answer,
@@ -40,6 +48,9 @@ import {
   type Probe,
   rowsOf,
   Session,
+  TABLE_WAIT_S,
+  tableWait,
+  USER_SILENCE_MS,
 } from "./session.ts";
 import { type Exchange, Pool, Sessions } from "./sessions.ts";
 import { type Send, SharedTransaction } from "./transaction.ts";
@@ -60,6 +71,13 @@ const RESERVED = LANES + 1;
 const MIGRATION_WAIT_S = 60;
 
 const MIGRATION_MS_MAX = 30 * 60_000;
+
+/** How long DDL waits for the transactions on its table in one try, then pauses; how long it is tried, and how often. */
+const DDL_WAIT_S = 1;
+const DDL_PAUSE_MS = 250;
+const DDL_MS_MAX = 60_000;
+/** An index waits again when it is built, which may take longer than all the tries. */
+const DDL_TRIES_MIN = 5;
 
 const SESSION_ENDS_MS_MAX = 10_000;
 
@@ -183,10 +201,7 @@ export class MysqlEngine implements Engine {
     });
   }
 
-  transaction<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T> {
+  transaction<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T> {
     return this.main.transaction((exchange) => body(this.#transaction(exchange)), waitLimits);
   }
 
@@ -238,12 +253,13 @@ export class MysqlEngine implements Engine {
               rowsOf<R>(await exchange.session.query(text, values)),
           };
           const value = await theirs(user);
+          exchange.limit({}); // only our own statements follow, under locks that others wait for
           // Sent with our first statement. It fails if a statement of the user has ended the transaction.
           exchange.add(UNMARK);
           await last(this.#transaction(exchange), value);
           return value;
         },
-        { once: true },
+        { once: true, idleMs: USER_SILENCE_MS },
       );
     return asTheyAre(body, run);
   }
@@ -269,7 +285,8 @@ export class MysqlEngine implements Engine {
           const { rows, count } = await ask(statement, []);
           answers.push(rows.length > 0 ? rows : { affectedRows: count });
         } catch (error) {
-          throw translate(error, this.name);
+          const found = missingTable(error);
+          throw found === null ? translate(error, this.name) : elsewhere(found, this.name, error);
         }
       }
       return answers;
@@ -317,15 +334,50 @@ export class MysqlEngine implements Engine {
         throw new StoreBusyError({ store: this.name, waitedMs: MIGRATION_WAIT_S * 1_000 });
       }
       try {
-        const send: Send = (statements) =>
-          session.send(statements, { rows: "objects", answerMs: MIGRATION_MS_MAX });
+        const send: Send = (statements) => this.#sendBriefly(session, statements);
         await send([MYSQL_TABLE]);
         return await body(new SharedTransaction(send, this.#compiler));
       } finally {
         // A lost session has lost the lock, too.
-        if (session.usable) await session.send([`do release_lock(${name})`], { rows: "arrays" });
+        const reset = [tableWait(TABLE_WAIT_S), `do release_lock(${name})`];
+        if (session.usable) await session.send(reset, { rows: "arrays" });
       }
     });
+  }
+
+  /**
+   * DDL that waits for a transaction on its table makes all other statements on that table wait, too. So it waits for a
+   * second and tries again a moment later; every statement of a migration can be run again.
+   */
+  async #sendBriefly(session: Session, statements: readonly string[]): Promise<Answer[]> {
+    const answerMs = MIGRATION_MS_MAX;
+    const all = [tableWait(DDL_WAIT_S), ...statements];
+    const until = this.runtime.monotonic() + DDL_MS_MAX;
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return (await session.send(all, { rows: "objects", answerMs })).slice(1);
+      } catch (error) {
+        const isLast = tries >= DDL_TRIES_MIN && this.runtime.monotonic() >= until;
+        if (!isLockWait(error) || isLast) throw error;
+        await sleep(this.runtime, DDL_PAUSE_MS * (1 + this.runtime.random()));
+      }
+    }
+  }
+
+  /** MySQL has no `create index if not exists`, and an interrupted build leaves nothing behind. */
+  async buildIndex(tx: Transaction, { name, table, isUnique, rest }: NewIndex): Promise<void> {
+    const [known] = await tx.all(sql`
+      select 1 as there
+        from information_schema.statistics
+       where table_schema = database()
+         and table_name = ${`holdfast_${table}`}
+         and index_name = ${name}
+       limit 1`);
+    if (known !== undefined) return;
+    const kind = isUnique ? "unique index" : "index";
+    await tx.script(
+      `alter table holdfast_${table} add ${kind} ${name} ${rest}, algorithm = inplace, lock = none`,
+    );
   }
 
   pollSoon(): void {
@@ -348,6 +400,9 @@ export class MysqlEngine implements Engine {
     }
     throw new StoreBusyError({ store: this.name, waitedMs: SESSION_ENDS_MS_MAX });
   }
+
+  /** Semi-synchronous replication promises nothing: the server gives up waiting by itself. */
+  async confirm(): Promise<void> {}
 
   load(): Load {
     return {

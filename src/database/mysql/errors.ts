@@ -107,6 +107,11 @@ export class NoAnswer extends Error {
   readonly code = "NO_ANSWER";
 }
 
+/** The connection was lost between two packets: the next one was not sent. */
+export class NotSent extends Error {
+  readonly code = "PROTOCOL_CONNECTION_LOST";
+}
+
 /** The server may have become a replica: another connection may lead to the new primary. */
 export function isReadOnly(error: unknown): boolean {
   return READ_ONLY.has(factsOf(error).errno);
@@ -129,6 +134,12 @@ export function isStoppedStatement(error: unknown): boolean {
 export function withoutStatement(error: unknown): unknown {
   if (typeof error === "object" && error !== null && "sql" in error) delete error.sql;
   return error;
+}
+
+/** The database in which the server did not find one of our tables; null: it is another error. */
+export function missingTable(error: unknown): string | null {
+  const words = error instanceof Error ? error.message : "";
+  return /Table '(.+)\.holdfast_\w+' doesn't exist/.exec(words)?.[1] ?? null;
 }
 
 export function translate(error: unknown, store: string): unknown {

@@ -1,7 +1,7 @@
 /** One connection to the server, with our session settings. */
 import { StoreRefusedError, StoreUnavailableError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import { importDriver, type Row } from "../engine.ts";
+import { importDriver, type Row, type WaitLimits } from "../engine.ts";
 import type { Parameter, SqlValue, Statement } from "../sql.ts";
 import type { MysqlAddress } from "./address.ts";
 import { isLost, isReadOnly, NoAnswer, withoutStatement } from "./errors.ts";
@@ -117,13 +117,19 @@ const ANSWER_MS_MAX = 30_000;
 /** How long a statement waits for a row lock, and for a table that is being altered. */
 export const ROW_WAIT_S = 10;
 
-const TABLE_WAIT_S = 20;
+export const TABLE_WAIT_S = 20;
 
-/**
- * The server disconnects a client that is silent for this long and releases its locks: a process that was stopped inside a
- * transaction must not block the others. Idle connections are closed long before.
- */
+/** The server disconnects a client that is silent for this long. Idle connections are closed long before. */
 const SILENCE_S = 90;
+
+/** The same inside a transaction: the server releases the locks of a process that is frozen there. */
+const TX_SILENCE_S = 2;
+
+/** How long an answer may stay unread. */
+const UNREAD_S = 10;
+
+/** A user's function may do other things between two statements. */
+export const USER_SILENCE_MS = SILENCE_S * 1_000;
 
 /** For both servers; only MariaDB reads the text between the exclamation mark and the star. */
 const SET_UP = `
@@ -131,12 +137,43 @@ set names utf8mb4 collate utf8mb4_bin;
 set session transaction isolation level read committed, read write;
 set session sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
     sql_safe_updates = 0, innodb_lock_wait_timeout = ${ROW_WAIT_S}, lock_wait_timeout = ${TABLE_WAIT_S},
-    wait_timeout = ${SILENCE_S} /*M! , in_predicate_conversion_threshold = 0 */;
+    wait_timeout = ${SILENCE_S}, net_write_timeout = ${UNREAD_S}
+    /*M! , in_predicate_conversion_threshold = 0, idle_transaction_timeout = ${TX_SILENCE_S} */;
 select version(), @@max_allowed_packet,
        (select host from information_schema.processlist where id = connection_id())`;
 
-export const rowWait = (seconds: number): string =>
-  `set session innodb_lock_wait_timeout = ${seconds}`;
+/** A session variable that a transaction sets for itself. */
+type Own = readonly [variable: string, own: number, usual: number];
+
+/** MySQL has no limit for silence in transactions alone, so each of them changes the limit of the session. */
+function ownLimits({ lockMs, idleMs }: WaitLimits, isMariaDb: boolean): Own[] {
+  const silenceS = idleMs === undefined ? TX_SILENCE_S : seconds(idleMs);
+  const silence: Own = isMariaDb
+    ? ["idle_transaction_timeout", silenceS, TX_SILENCE_S]
+    : ["wait_timeout", silenceS, SILENCE_S];
+  const waiting: Own[] =
+    lockMs === undefined ? [] : [["innodb_lock_wait_timeout", seconds(lockMs), ROW_WAIT_S]];
+  return [silence, ...waiting].filter(([, own, usual]) => own !== usual);
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1_000);
+}
+
+/** A statement for each, or none: what sets the limits of a transaction, and what restores those of the session. */
+export function limitTexts(
+  limits: WaitLimits,
+  isMariaDb: boolean,
+): { readonly set: string[]; readonly restore: string[] } {
+  const all = ownLimits(limits, isMariaDb);
+  const text = (value: (one: Own) => number): string[] =>
+    all.length === 0
+      ? []
+      : [`set session ${all.map((one) => `${one[0]} = ${value(one)}`).join(", ")}`];
+  return { set: text(([, own]) => own), restore: text(([, , usual]) => usual) };
+}
+
+export const tableWait = (waitS: number): string => `set session lock_wait_timeout = ${waitS}`;
 
 /** A hook for tests, called before and after every round trip, so that a process can be killed at each of them. */
 export type Probe = (point: string) => void;
@@ -150,6 +187,7 @@ interface SessionParts {
 
 interface Server {
   readonly version: string;
+  readonly isMariaDb: boolean;
   /** The maximum size of a packet. */
   readonly packetBytes: number;
 }
@@ -173,7 +211,7 @@ export class Session {
     this.#runtime = parts.runtime;
     this.#probe = parts.probe;
     this.id = connection.threadId;
-    this.server = { version, packetBytes };
+    this.server = { version, packetBytes, isMariaDb: namesMariaDb(version) };
     this.seenAs = seenAs ?? "";
     // The only listener for a connection that dies between two statements.
     connection.on("error", () => this.destroy());
@@ -344,12 +382,8 @@ interface DriverConnection {
   readonly connection: { readonly stream: { destroy(): void; ref(): void; unref(): void } };
 }
 
-export function loadDriver(): Promise<Driver> {
-  return importDriver(
-    "MySQL and MariaDB",
-    "mysql2",
-    async () => (await import("mysql2/promise")) as unknown as Driver,
-  );
+export async function loadDriver(): Promise<Driver> {
+  return (await importDriver("MySQL and MariaDB", "mysql2/promise")) as Driver;
 }
 
 function connect(driver: Driver, address: MysqlAddress): Promise<DriverConnection> {
@@ -399,8 +433,12 @@ const MARIADB: Flavour = { name: "MariaDB", collation: "utf8mb4_nopad_bin", olde
 
 const MYSQL: Flavour = { name: "MySQL", collation: "utf8mb4_0900_bin", oldest: [8, 0, 17] };
 
+function namesMariaDb(version: string): boolean {
+  return /mariadb/i.test(version);
+}
+
 export function flavourOf(version: string, store: string): Flavour {
-  const flavour = /mariadb/i.test(version) ? MARIADB : MYSQL;
+  const flavour = namesMariaDb(version) ? MARIADB : MYSQL;
   const parts = version.split(/[.-]/, 3).map(Number);
   const first = flavour.oldest.findIndex((oldest, index) => parts[index] !== oldest);
   if (first === -1 || (parts[first] ?? 0) > (flavour.oldest[first] ?? 0)) return flavour;

@@ -6,7 +6,7 @@
  */
 import { ClosedError, OutcomeUnknownError, StoreBusyError } from "../../core/errors.ts";
 import { type Runtime, sleep, type Timer } from "../../core/runtime.ts";
-import { newTally } from "../engine.ts";
+import { newTally, type WaitLimits } from "../engine.ts";
 import {
   asksAgain,
   isBrokenTable,
@@ -14,9 +14,10 @@ import {
   isLockWait,
   isLost,
   NoAnswer,
+  NotSent,
   translate,
 } from "./errors.ts";
-import { type Answer, ROW_WAIT_S, rowWait, type Session } from "./session.ts";
+import { type Answer, limitTexts, type Session } from "./session.ts";
 
 type Reason = "conflicts" | "waits" | "fresh" | "reopened" | "duplicates";
 
@@ -50,9 +51,8 @@ const REOPEN = ["job", "ready", "waiting", "lease", "finished"].map(
   (table) => `alter table holdfast_${table} comment = ''`,
 );
 
-interface Limits {
+interface Limits extends WaitLimits {
   readonly duplicatesMax?: number;
-  readonly lockMs?: number;
   /** Nothing is repeated. */
   readonly once?: boolean;
 }
@@ -84,7 +84,7 @@ export class Sessions {
   /** One transaction. The body may commit with its last statements; otherwise this does. */
   transaction<T>(body: (exchange: Exchange) => Promise<T>, limits: Limits = {}): Promise<T> {
     return this.#again(async (exchange) => {
-      if (limits.lockMs !== undefined) exchange.waitForRows(limits.lockMs);
+      exchange.limit(limits);
       exchange.add("start transaction");
       const value = await body(exchange);
       if (!exchange.committing) {
@@ -193,7 +193,8 @@ export class Exchange {
   readonly #unitsMax: number;
   #gathered: string[] = [];
   #committing = false;
-  #hasOwnWait = false;
+  /** Restores the limits of the session. */
+  #restore: readonly string[] = [];
 
   constructor(session: Session) {
     this.session = session;
@@ -205,10 +206,11 @@ export class Exchange {
     return this.#committing;
   }
 
-  /** Sets how long the statements of this exchange wait for row locks. */
-  waitForRows(ms: number): void {
-    this.#hasOwnWait = true;
-    this.add(rowWait(Math.ceil(ms / 1_000)));
+  /** Sets limits of its own for this transaction. */
+  limit(limits: WaitLimits): void {
+    const { set, restore } = limitTexts(limits, this.session.server.isMariaDb);
+    this.add(...this.#restore, ...set);
+    this.#restore = restore;
   }
 
   /** Adds statements to the next packet. Returns the index of the first one's answer. */
@@ -217,8 +219,9 @@ export class Exchange {
     return this.#gathered.length - statements.length;
   }
 
+  /** The limits of the session are restored in the same packet. */
   commit(): void {
-    this.add(COMMIT);
+    this.add(COMMIT, ...this.#restore);
   }
 
   /** Sends these after the gathered statements, and returns all answers. */
@@ -232,6 +235,8 @@ export class Exchange {
     const answers: Answer[] = [];
     const limits = answerMs === undefined ? { rows } : { rows, answerMs };
     for (const packet of this.#packets()) {
+      // A commit that was not sent wrote nothing.
+      if (!this.session.usable) throw new NotSent("the server has closed the connection");
       this.#committing ||= packet.includes(COMMIT);
       answers.push(...(await this.session.send(packet, limits)));
     }
@@ -244,10 +249,8 @@ export class Exchange {
       return await body(this);
     } catch (error) {
       this.#gathered = [];
-      await this.#restore("rollback");
+      await this.#cleanUp(["rollback", ...this.#restore]);
       throw error;
-    } finally {
-      if (this.#hasOwnWait) await this.#restore(rowWait(ROW_WAIT_S));
     }
   }
 
@@ -267,9 +270,9 @@ export class Exchange {
   }
 
   /** The next user of this session must not find a transaction or a limit of ours in it. */
-  async #restore(statement: string): Promise<void> {
+  async #cleanUp(statements: readonly string[]): Promise<void> {
     if (!this.session.usable) return;
-    await this.session.send([statement], { rows: "arrays" }).catch(() => this.session.destroy());
+    await this.session.send(statements, { rows: "arrays" }).catch(() => this.session.destroy());
   }
 }
 

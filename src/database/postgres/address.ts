@@ -21,6 +21,7 @@ export interface PgPool {
   readonly waitingCount?: number;
 }
 
+/** A client of the package `pg`, as far as it is used. */
 export interface PgClient {
   query(config: PgQuery): Promise<PgResult>;
   release(destroy?: boolean | Error): void;
@@ -30,6 +31,7 @@ export interface PgClient {
   pipeline?: boolean;
 }
 
+/** A query of the package `pg`. */
 export interface PgQuery {
   readonly text: string;
   readonly values?: unknown[];
@@ -39,6 +41,7 @@ export interface PgQuery {
   readonly query_timeout?: number;
 }
 
+/** The answer to a query of the package `pg`. */
 export interface PgResult {
   readonly rows: unknown[];
   readonly rowCount: number | null;
@@ -67,12 +70,9 @@ export interface Line {
   readonly connection?: { readonly stream?: { destroy(): void } };
 }
 
-export function loadDriver(): Promise<Pg> {
-  return importDriver(
-    "PostgreSQL",
-    "pg",
-    async () => (await import("pg")).default as unknown as Pg,
-  );
+export async function loadDriver(): Promise<Pg> {
+  const { default: pg } = (await importDriver("PostgreSQL", "pg")) as { default: Pg };
+  return pg;
 }
 
 export function checkSchemaName(schema: string): string {

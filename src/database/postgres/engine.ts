@@ -7,7 +7,7 @@
  */
 import { StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
 import { makeIds } from "../../core/id.ts";
-import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
+import { type Runtime, systemRuntime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
 import {
   type Change,
@@ -16,18 +16,36 @@ import {
   type Hint,
   type Load,
   type MigrationDialect,
+  type NewIndex,
   type PushState,
   type Put,
   readLimitMs,
   readNow,
   type Row,
+  type Seen,
   type TableCondition,
   type Transaction,
+  type WaitLimits,
 } from "../engine.ts";
-import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrate.ts";
+import { createIndex, POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrate.ts";
 import { noteOf, Notifier } from "../notify.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
-import { loadDriver, type PgPool, placeOf, type PostgresAddress, SCHEMA } from "./address.ts";
+import {
+  loadDriver,
+  type PgPool,
+  type PgResult,
+  placeOf,
+  type PostgresAddress,
+  SCHEMA,
+} from "./address.ts";
+import {
+  beginMigration,
+  briefly,
+  buildIndex,
+  DDL_LOCK_MS,
+  FORGET_SNAPSHOT,
+  MIGRATION_MS_MAX,
+} from "./ddl.ts";
 import { readOnly } from "./errors.ts";
 import {
   addPartitions,
@@ -40,8 +58,9 @@ import {
   partitionsFrom,
 } from "./introspection.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
+import { confirm, endSession } from "./lost-session.ts";
+import { hazards } from "./search-path.ts";
 import {
-  APPLICATION_NAME,
   loadOf,
   openPool,
   type Pool,
@@ -66,11 +85,6 @@ const POOL_MAX = 10;
 /** One for each lane, and one that renews or settles in the meantime. */
 const RESERVED_MAX = 4;
 
-/** A migration may build an index over all jobs. */
-const MIGRATION_MS_MAX = 60 * 60_000;
-
-const MIGRATION_LOCK_MS_MAX = 60_000;
-
 /** Dropping a week locks its tables and claims wait for it, so it does not wait for long transactions. */
 const DROP_LOCK_MS = 1_000;
 
@@ -80,7 +94,7 @@ const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
 export class PostgresEngine implements Engine {
   readonly kind = "postgres";
   readonly name: string;
-  readonly migrations = postgresMigrations;
+  readonly migrations = postgresMigrations();
   readonly migrationDialect: MigrationDialect;
   readonly introspection = introspection;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
@@ -199,10 +213,7 @@ export class PostgresEngine implements Engine {
     return rows as T[];
   }
 
-  transaction<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T> {
+  transaction<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T> {
     return this.#commitNotes.during((begin) =>
       this.#main.transaction(
         (send, client) => body(begin(this.#transaction(send, { ahead: client.pipeline === true }))),
@@ -263,20 +274,22 @@ export class PostgresEngine implements Engine {
   }
 
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#main.transaction(async (send) => {
-      await send({ text: `set local lock_timeout = ${MIGRATION_LOCK_MS_MAX}` });
-      await send({ text: `set local statement_timeout = ${MIGRATION_MS_MAX}` });
-      await send({
-        text: "select pg_advisory_xact_lock(hashtextextended($1, 0))",
-        values: [`holdfast migrates ${this.#schema}`],
-        answerMs: MIGRATION_LOCK_MS_MAX * 2,
-      });
+    const migrate = async (send: Send): Promise<T> => {
+      await beginMigration(send, { schema: this.#schema, store: this.name });
       const tx = this.#transaction(send, { answerMs: MIGRATION_MS_MAX });
       await this.#makeSchema(tx);
       const value = await body(tx);
       await addPartitions(this, tx);
       return value;
-    });
+    };
+    return briefly(this.runtime, (lockMs) => this.#main.transaction(migrate, { lockMs }));
+  }
+
+  async buildIndex(tx: Transaction, index: NewIndex, isEmpty: boolean): Promise<void> {
+    if (isEmpty) return tx.script(createIndex(index));
+    await tx.script(FORGET_SNAPSHOT);
+    const limitMs = MIGRATION_MS_MAX;
+    await buildIndex({ engine: this, sessions: this.#main, schema: this.#schema, limitMs }, index);
   }
 
   pollSoon(): void {
@@ -292,12 +305,21 @@ export class PostgresEngine implements Engine {
     return endSession(this, session);
   }
 
+  confirm(seen: Seen): Promise<void> {
+    const write = (sending: Sending): Promise<PgResult> => this.#main.write(sending);
+    return confirm({ spell: (text) => this.spell(text), write }, seen);
+  }
+
   load(): Load {
     return loadOf(this.#main, this.reserved);
   }
 
   condition(): Promise<Condition> {
     return condition(this, this.#schema);
+  }
+
+  hazards(): Promise<string[]> {
+    return hazards(this);
   }
 
   async dropPartitions(finishedForMs: number): Promise<void> {
@@ -308,7 +330,7 @@ export class PostgresEngine implements Engine {
       if (endOf(name) < now - finishedForMs) await this.#dropWeek(name, now - finishedForMs);
     }
     const missing = partitionsFrom(now).filter(({ name }) => !names.includes(name));
-    if (missing.length > 0) await this.transaction((tx) => addPartitions(this, tx));
+    if (missing.length > 0) await this.#addWeeks();
   }
 
   listen(hear: (hint: Hint) => void): () => void {
@@ -371,6 +393,15 @@ export class PostgresEngine implements Engine {
     await tx.script(POSTGRES_TABLE);
   }
 
+  /** Weeks are added ahead of time: one that an open transaction prevents is added by the next run. */
+  async #addWeeks(): Promise<void> {
+    try {
+      await this.transaction((tx) => addPartitions(this, tx), { lockMs: DDL_LOCK_MS });
+    } catch (error) {
+      if (!(error instanceof StoreBusyError)) throw error;
+    }
+  }
+
   async #dropWeek(name: string, finishedBefore: number): Promise<void> {
     try {
       await this.#main.transaction(
@@ -431,29 +462,6 @@ async function condition(engine: Engine, schema: string): Promise<Condition> {
       dead: Number(dead),
     })),
   };
-}
-
-/** How long a terminated session may take to end. */
-const SESSION_ENDS_MS_MAX = 2_000;
-
-const SESSION_LOOK_MS = 20;
-
-/**
- * Ends a session of ours whose answer was lost, so that it writes nothing after the look-up. Ours have our application name,
- * or the one in the application's URL.
- */
-async function endSession(engine: Engine, session: number): Promise<void> {
-  const ours = sql`
-      from pg_catalog.pg_stat_activity
-     where pid = ${session}
-       and usename = current_user
-       and application_name in (${APPLICATION_NAME}, current_setting('application_name'))`;
-  await engine.all(sql`select pg_terminate_backend(pid) ${ours}`);
-  for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
-    const rows = await engine.all(sql`select pid ${ours}`);
-    if (rows.length === 0) return;
-    await sleep(engine.runtime, SESSION_LOOK_MS);
-  }
 }
 
 const OLDEST = 140_000;

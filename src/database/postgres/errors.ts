@@ -11,7 +11,13 @@ import {
 const AGAIN = new Set(["40P01", "40001", "55P03"]);
 
 /** The session is over, so it could not report whether it had committed. */
-const SESSION_ENDED = /^(08|57P0[1-5])/;
+const SESSION_ENDED = /^(08|57P0[1-5]|25P0[34])/;
+
+/** The client was silent in a transaction for too long; or the transaction as a whole took too long. */
+const TRANSACTION_ENDED = /^25P0[34]$/;
+
+/** The driver knew that the connection was lost, and sent nothing. */
+const NEVER_SENT = /not queryable/i;
 
 /** Messages of the driver, which has no codes for these. */
 const LOST =
@@ -52,6 +58,11 @@ export function isLost(error: unknown): boolean {
   const code = codeOf(error);
   if (SYSTEM_CODES.has(code) || SESSION_ENDED.test(code)) return true;
   return code === "" && LOST.test(wordsOf(error));
+}
+
+/** A commit that failed like this changed nothing: the server had ended the transaction, or never saw the commit. */
+export function isEndedBefore(error: unknown): boolean {
+  return TRANSACTION_ENDED.test(codeOf(error)) || NEVER_SENT.test(wordsOf(error));
 }
 
 /** PgBouncer refuses our start options. */

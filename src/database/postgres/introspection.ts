@@ -4,6 +4,7 @@ import { type Engine, type Introspection, readNow, type Transaction } from "../e
 import { absentByJoin, afterByRow, lanesByRecursion, partialIndexes } from "../introspection.ts";
 import { sql } from "../sql.ts";
 import { codeOf } from "./errors.ts";
+import { OURS } from "./search-path.ts";
 
 export const introspection: Introspection = {
   absent: absentByJoin,
@@ -12,9 +13,6 @@ export const introspection: Introspection = {
   catalogue,
   sparse: partialIndexes,
 };
-
-/** The schema of a table that always exists: the compiler replaces the name in the quotes. */
-const OURS = sql`(select c.relnamespace from pg_catalog.pg_class c where c.oid = to_regclass('holdfast.migration'))`;
 
 async function catalogue(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ part: string }>(sql`

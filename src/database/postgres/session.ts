@@ -6,11 +6,19 @@
  */
 import { ClosedError, OutcomeUnknownError, ReadTooLongError } from "../../core/errors.ts";
 import { type Runtime, sleep } from "../../core/runtime.ts";
-import { type Load, newTally, type PoolUse, sumOf } from "../engine.ts";
+import {
+  answerLimitMs,
+  type Load,
+  newTally,
+  type PoolUse,
+  sumOf,
+  type WaitLimits,
+} from "../engine.ts";
 import type { OwnPool, Pg, PgClient, PgPool, PgResult, PostgresAddress } from "./address.ts";
 import {
   asksAgain,
   codeOf,
+  isEndedBefore,
   isLost,
   isUnknownSetting,
   refusesStartup,
@@ -125,7 +133,7 @@ export class Sessions {
   /** One transaction, which may run again if the database asks for it, unless `once`. */
   transaction<T>(
     body: (send: Send, client: PgClient, last: (sending: Sending) => void) => Promise<T>,
-    { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
+    { once = false, ...waitLimits }: WaitLimits & { readonly once?: boolean } = {},
   ): Promise<T> {
     return this.#again(
       async (client) => {
@@ -135,8 +143,7 @@ export class Sessions {
         const lasts: Sending[] = [];
         const last = (sending: Sending): void => void lasts.push(sending);
         try {
-          const limit = lockMs === null ? "" : `; set local lock_timeout = ${lockMs}`;
-          const begun = send({ text: this.#begin + limit });
+          const begun = send({ text: [this.#begin, ...localLimits(waitLimits)].join("; ") });
           // A body that runs once must know that the transaction is open.
           const mayGoAhead = client.pipeline === true && !once;
           if (!mayGoAhead) await begun;
@@ -146,15 +153,31 @@ export class Sessions {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
           throw isLost(error) ? new LostBeforeCommit(error, !(once && hasBegun)) : error;
         }
-        await this.#sendAhead(client, [...lasts, { text: "commit" }]);
+        try {
+          await this.#sendAhead(client, [...lasts, { text: "commit" }]);
+        } catch (error) {
+          throw isEndedBefore(error) ? new LostBeforeCommit(error, !once) : error;
+        }
         return value;
       },
       {
         writes: true,
         triesMax: once ? 1 : TRIES_MAX,
-        againMsMax: lockMs ?? Number.POSITIVE_INFINITY,
+        againMsMax: waitLimits.lockMs ?? Number.POSITIVE_INFINITY,
       },
     );
+  }
+
+  /** Statements that each commit by themselves, on one connection. It is closed afterwards, so settings end with it. */
+  async alone<T>(body: (send: Send) => Promise<T>): Promise<T> {
+    const client = await this.#checkOut();
+    try {
+      return await body((sending) => this.#send(client, sending));
+    } catch (error) {
+      throw translate(error, this.store);
+    } finally {
+      client.release(true);
+    }
   }
 
   /** Waits for running statements. */
@@ -236,7 +259,8 @@ export class Sessions {
   }
 
   #send(client: PgClient, sending: Sending): Promise<PgResult> {
-    const { text, values = [], name, rows, answerMs = ANSWER_MS_MAX } = sending;
+    const { text, values = [], name, rows } = sending;
+    const { answerMs = answerLimitMs() ?? ANSWER_MS_MAX } = sending;
     return client.query({
       text,
       values: [...values],
@@ -340,6 +364,15 @@ const ANSWER_MS_MAX = 35_000;
 
 const LOCK_MS_MAX = 10_000;
 
+/** Between two statements: the server ends the transaction of a process that is frozen, and releases its locks. */
+export const SILENCE_MS = 2_000;
+
+/** A user's function may do other things between two statements. */
+export const USER_SILENCE_MS = 30_000;
+
+/** A frozen process does not read a large answer either, and no other limit of the server applies until it is sent. */
+const UNREAD_MS_MAX = 10_000;
+
 const IDLE_MS = 30_000;
 
 /** Unless the URL has another. */
@@ -365,7 +398,8 @@ const SESSION = {
   default_transaction_isolation: "read\\ committed",
   statement_timeout: String(STATEMENT_MS_MAX),
   lock_timeout: String(LOCK_MS_MAX),
-  idle_in_transaction_session_timeout: String(STATEMENT_MS_MAX),
+  idle_in_transaction_session_timeout: String(SILENCE_MS),
+  tcp_user_timeout: String(UNREAD_MS_MAX),
 };
 
 /** The start options of a connection. */
@@ -381,7 +415,20 @@ export function beginWith(use: Use): string {
   return [
     "begin isolation level read committed",
     ...lines.map(([name, value]) => `set local ${name} = ${value}`),
+    silentFor(SILENCE_MS),
   ].join("; ");
+}
+
+/** Statements for limits that differ from those of the session. */
+function localLimits({ lockMs, idleMs = SILENCE_MS }: WaitLimits): string[] {
+  return [
+    ...(lockMs === undefined ? [] : [`set local lock_timeout = ${lockMs}`]),
+    ...(idleMs === SILENCE_MS ? [] : [silentFor(idleMs)]),
+  ];
+}
+
+export function silentFor(ms: number): string {
+  return `set local idle_in_transaction_session_timeout = ${ms}`;
 }
 
 export interface Pool {

@@ -4,10 +4,19 @@ import { type Hint, type Row, TABLES, type Taking, type Transaction } from "../e
 import { noteOf } from "../notify.ts";
 import { inTurn, nothing, type Sql, sql } from "../sql.ts";
 import { asTheyAre } from "../user-errors.ts";
+import { elsewhere } from "../user-tx/drivers.ts";
 import { askOf } from "../user-tx/recognise.ts";
 import type { PgClient, PgResult } from "./address.ts";
-import { translate } from "./errors.ts";
-import { type Send, type Sending, type Sessions, types } from "./session.ts";
+import { codeOf, translate } from "./errors.ts";
+import {
+  type Send,
+  type Sending,
+  type Sessions,
+  SILENCE_MS,
+  silentFor,
+  types,
+  USER_SILENCE_MS,
+} from "./session.ts";
 
 interface TransactionParts {
   readonly send: Send;
@@ -86,9 +95,20 @@ export function sendIn(tx: unknown, store: string): Send {
       const { rows, count } = await ask(text, values);
       return { rows, rowCount: count };
     } catch (error) {
+      if (NO_TABLES.has(codeOf(error))) throw elsewhere(databaseOf(tx), store, error);
       throw translate(error, store);
     }
   };
+}
+
+/** The schema or the table does not exist. Holdfast was opened, so its own database has them. */
+const NO_TABLES = new Set(["3F000", "42P01"]);
+
+/** A client of `pg` knows it; after an error, the transaction can no longer be asked. */
+function databaseOf(tx: unknown): string | null {
+  const { database, session } = tx as { database?: unknown; session?: { client?: unknown } };
+  if (typeof database === "string") return database;
+  return session?.client === undefined ? null : databaseOf(session.client);
 }
 
 /**
@@ -125,10 +145,13 @@ export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last
             (await send({ text, values: [...values] })).rows as R[],
         };
         const value = await oneAtATime(client, () => theirs(user));
+        // From here on, only our own statements follow, under locks that others wait for. Sent ahead of them.
+        const hurrying = send({ text: silentFor(SILENCE_MS) });
+        hurrying.catch(() => {}); // the next statement fails too
         await last(send, value);
         return value;
       },
-      { once: true },
+      { once: true, idleMs: USER_SILENCE_MS },
     );
   return asTheyAre(body, run);
 }

@@ -23,8 +23,9 @@ interface RedisClient {
 
 type RedisDriver = new (url: string, options: object) => RedisClient;
 
-function loadDriver(): Promise<RedisDriver> {
-  return importDriver("Redis", "ioredis", async () => (await import("ioredis")).Redis);
+async function loadDriver(): Promise<RedisDriver> {
+  const { Redis } = (await importDriver("Redis", "ioredis")) as { Redis: RedisDriver };
+  return Redis;
 }
 
 export class RedisPush {

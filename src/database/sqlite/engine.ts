@@ -16,16 +16,18 @@ import {
   type Image,
   type Introspection,
   type Load,
+  type NewIndex,
   type Put,
   type Row,
   TABLES,
   type Taking,
   type Transaction,
+  type WaitLimits,
 } from "../engine.ts";
 import { afterByRow, bare, lanesByRecursion, partialIndexes } from "../introspection.ts";
-import { sqliteDialect, sqliteMigrations } from "../migrate.ts";
+import { createIndex, sqliteDialect, sqliteMigrations } from "../migrate.ts";
 import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
-import { type Ask, type Asked, FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
+import { type Ask, type Asked, elsewhere, FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { askOf } from "../user-tx/recognise.ts";
 import { Connection, FileWatch, isBusy, type Probe, translate } from "./connection.ts";
@@ -48,7 +50,7 @@ export class SqliteEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: { path: string } } | null;
   readonly database: string;
-  readonly migrations = sqliteMigrations;
+  readonly migrations = sqliteMigrations();
   readonly migrationDialect = sqliteDialect;
   readonly introspection = introspection;
   readonly runtime: Runtime;
@@ -143,10 +145,7 @@ export class SqliteEngine implements Engine {
     return this.connection.write(() => this.#all<T>(query), { durable });
   }
 
-  transaction<T>(
-    body: (tx: Transaction) => Promise<T>,
-    waitLimits?: { readonly lockMs: number },
-  ): Promise<T> {
+  transaction<T>(body: (tx: Transaction) => Promise<T>, waitLimits?: WaitLimits): Promise<T> {
     return this.connection.transaction(() => body(this.#transaction), waitLimits?.lockMs);
   }
 
@@ -183,6 +182,9 @@ export class SqliteEngine implements Engine {
       try {
         return await ask(text, values);
       } catch (error) {
+        if (String(error).includes("no such table: holdfast_")) {
+          throw elsewhere(fileOf(tx), this.name, error);
+        }
         // Not repeated: what the user's transaction has read may be outdated.
         throw isBusy(error)
           ? new StoreBusyError({ store: this.name, waitedMs: 0 }, error)
@@ -236,8 +238,16 @@ export class SqliteEngine implements Engine {
     });
   }
 
+  /** SQLite has one writer at a time: others wait while the index is built. */
+  buildIndex(tx: Transaction, index: NewIndex): Promise<void> {
+    return tx.script(sqliteDialect.named(createIndex(index)));
+  }
+
   /** A commit in this process is never in doubt. */
   async endSession(): Promise<void> {}
+
+  /** What is visible is on the disk. */
+  async confirm(): Promise<void> {}
 
   load(): Load {
     return { pools: [], transactions: this.connection.tally };
@@ -425,4 +435,10 @@ async function catalogue(engine: Engine): Promise<string[]> {
     ...columns.filter(({ place }) => place > 0).map(({ owner }) => `primary key of ${bare(owner)}`),
     ...unique.map(({ owner, name }) => `unique ${bare(owner)}.${name}`),
   ];
+}
+
+/** A DatabaseSync knows its file. */
+function fileOf(tx: unknown): string | null {
+  const { location } = tx as { location?: unknown };
+  return typeof location === "function" ? (location.call(tx) as string | null) : null;
 }

@@ -245,6 +245,17 @@ export function give(problem: string): InvalidArgumentError {
   return new InvalidArgumentError({ field: "tx", problem });
 }
 
+/** The tables were not found. Holdfast was opened, so they are in its own database. */
+export function elsewhere(
+  found: string | null,
+  store: string,
+  cause: unknown,
+): InvalidArgumentError {
+  const where = found === null ? "another database" : `the database '${found}'`;
+  const problem = `the transaction is on ${where}, which has no holdfast tables; Holdfast is on ${store}. Begin it on that database.`;
+  return new InvalidArgumentError({ field: "tx", problem }, cause);
+}
+
 /** Whether a statement of ours returns rows. On MySQL only a select does, and values in the text could match the rest. */
 export function givesRows(text: string, database: Database): boolean {
   if (/^\s*select\b/i.test(text)) return true;

@@ -10,7 +10,7 @@ export function checkEffects(history: History, positions: Positions): Violation[
   return [
     ...checkResults(history, finished),
     ...checkLedger(history, finished),
-    ...checkCharges(history, finished),
+    ...checkCharges(history, finished, positions),
     ...checkOwners(history.said, positions),
     ...checkEnds(history.said, finished),
     ...checkCancels(history, finished),
@@ -98,7 +98,11 @@ function jobOf({ key }: Charges): string {
 }
 
 /** One key for each order, with its price, and not more calls than claims. */
-function checkCharges({ rows, charges }: History, finished: Map<string, Finished>): Violation[] {
+function checkCharges(
+  { rows, charges }: History,
+  finished: Map<string, Finished>,
+  positions: Positions,
+): Violation[] {
   const calls = Map.groupBy(charges, jobOf);
   const orders = rows.jobs.filter(({ task }) => task === "order" || task === "doubtful");
   const known = new Set(orders.map(({ id }) => id));
@@ -115,7 +119,7 @@ function checkCharges({ rows, charges }: History, finished: Map<string, Finished
         charged.length > 1 ||
         charged.some(({ cents }) => cents !== n * 100) ||
         (end?.status === "done" && times === 0) ||
-        times > (end?.epoch ?? 0);
+        times > (end?.epoch ?? positions.holdings(id).length);
       return isWrong ? [{ invariant: "I6", job: id, sentence }] : [];
     }),
   ];

@@ -145,6 +145,8 @@ export interface History {
   readonly schedule: Ticking | null;
   /** From the last fault until all jobs were finished; null: they never were. */
   readonly drainedMs: number | null;
+  /** The time was over while jobs were still ending. That the rest would end was not checked. */
+  readonly isCutShort: boolean;
 }
 
 export interface Violation {

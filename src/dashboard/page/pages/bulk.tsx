@@ -163,7 +163,9 @@ export function BulkPage({ id }: { readonly id: string }): JSX.Element {
           <span class="mono dim">{f.shortId(id)}</span>,
         ]}
       </Crumbs>
-      <Shown from={from}>{(one) => <OneBulk one={one} />}</Shown>
+      <Shown from={from} page="Bulk action">
+        {(one) => <OneBulk one={one} />}
+      </Shown>
     </>
   );
 }

@@ -16,6 +16,8 @@ interface Group {
   readonly message: string;
   readonly newest: { readonly id: string; readonly at: number };
   readonly oldestAt: number;
+  /** The filter of a bulk action finds these jobs and no others. */
+  readonly isExact: boolean;
 }
 
 interface Groups {
@@ -24,27 +26,27 @@ interface Groups {
   readonly groups: readonly Group[];
 }
 
+/** They are counted one by one, so not each time that something happens. */
+const GROUPS_EVERY_MS = 10_000;
+
+function sayAbout({ looked, isAll, groups }: Groups): string {
+  if (looked === 0) return "No job has failed for good.";
+  const reasons = f.plural(groups.length, "reason");
+  if (isAll) return `${f.plural(looked, "job")} failed for good, for ${reasons}.`;
+  return `More than ${f.count(looked)} jobs failed for good. The newest ${f.count(looked)} have ${reasons}.`;
+}
+
 export function DeadLettersPage(): JSX.Element {
   const before = usePlace().query.get("before");
-  const groups = useData<Groups>("dead-letter-groups?limit=50");
+  const groups = useData<Groups>("dead-letter-groups", GROUPS_EVERY_MS);
   const jobs = useData<{ jobs: readonly JobSummary[]; next: string | null }>(
     `dead-letters?limit=50${before === null ? "" : `&before=${before}`}`,
   );
   const rows = jobs.data?.jobs ?? [];
   const cursor = useRows(rows.length);
-  const count = groups.data?.groups.reduce((sum, group) => sum + group.jobs, 0) ?? 0;
   return (
     <>
-      <Head
-        title="Dead letters"
-        say={
-          groups.data === undefined
-            ? ""
-            : count === 0
-              ? "No job has failed for good."
-              : `${f.plural(count, "job")} failed for good${groups.data.isAll ? "" : ` among the newest ${f.count(groups.data.looked)}`}, for ${f.plural(groups.data.groups.length, "reason")}.`
-        }
-      />
+      <Head title="Dead letters" say={groups.data === undefined ? "" : sayAbout(groups.data)} />
       <div class="stack">
         <Panel title="By task and cause">
           <Shown from={groups} rows={3}>
@@ -54,7 +56,7 @@ export function DeadLettersPage(): JSX.Element {
                   A job whose last attempt fails appears here until it is retried or deleted.
                 </Empty>
               ) : (
-                <GroupTable groups={data.groups} />
+                <GroupTable data={data} />
               )
             }
           </Shown>
@@ -73,7 +75,7 @@ export function DeadLettersPage(): JSX.Element {
         )}
       </div>
       {(before !== null || (jobs.data?.next ?? null) !== null) && (
-        <nav class="line pager" aria-label="Pages">
+        <nav class="line pager" aria-label="Pages of dead letters">
           {before !== null && <Btn href={to("dead-letters")}>Newest</Btn>}
           {(jobs.data?.next ?? null) !== null && (
             <Btn href={to("dead-letters", { before: jobs.data?.next ?? null })}>Older</Btn>
@@ -84,7 +86,7 @@ export function DeadLettersPage(): JSX.Element {
   );
 }
 
-function GroupTable({ groups }: { readonly groups: readonly Group[] }): JSX.Element {
+function GroupTable({ data: { groups, isAll } }: { readonly data: Groups }): JSX.Element {
   return (
     <Table
       columns={{ Error: "", Task: "hide-sm", Jobs: "num", Newest: "num hide-sm", Action: "sr" }}
@@ -104,17 +106,24 @@ function GroupTable({ groups }: { readonly groups: readonly Group[] }): JSX.Elem
               <span class="sub">{group.task}</span>
             </td>
             <td class="hide-sm dim">{group.task}</td>
-            <td class="num strong">{f.count(group.jobs)}</td>
+            <td class="num strong">
+              {f.count(group.jobs)}
+              {!isAll && "+"}
+            </td>
             <td class="num hide-sm dim">
               <Ago at={group.newest.at} />
             </td>
             <td class="end">
-              <span class="line acts-r">
-                <Act onClick={() => askAll("retry", filter)}>Retry {f.count(group.jobs)}…</Act>
-                <Act kind="quiet" hide="sm" onClick={() => askAll("delete", filter)}>
-                  Delete…
-                </Act>
-              </span>
+              {group.isExact && (
+                <span class="line acts-r">
+                  <Act onClick={() => askAll("retry", filter)}>
+                    Retry {isAll ? f.count(group.jobs) : "all"}…
+                  </Act>
+                  <Act kind="quiet" hide="sm" onClick={() => askAll("delete", filter)}>
+                    Delete…
+                  </Act>
+                </span>
+              )}
             </td>
           </tr>
         );

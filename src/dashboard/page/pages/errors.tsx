@@ -23,7 +23,6 @@ import {
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
-import { askAll } from "./job-actions.tsx";
 import { Stack } from "./job-error.tsx";
 
 interface Group {
@@ -69,18 +68,12 @@ export function ErrorsPage(): JSX.Element {
   const { data, error, reload } = useData<Errors>(`errors?state=${state}`);
   const groups = data?.groups ?? [];
   const wanted = query.get("group");
-  const name = query.get("name");
-  const chosen =
-    groups.find(({ id }) => id === wanted) ??
-    groups.find((group) => group.name === name) ??
-    groups[0];
+  const chosen = groups.find(({ id }) => id === wanted) ?? groups[0];
   const cursor = useRows(groups.length);
   const here = groups[cursor.at];
-  useKeys(
-    here === undefined ? {} : { Enter: () => setQuery({ group: here.id, name: null }, "replace") },
-  );
+  useKeys(here === undefined ? {} : { Enter: () => setQuery({ group: here.id }, "replace") });
   if (data === undefined)
-    return error === null ? <Bones /> : <Trouble error={error} reload={reload} />;
+    return error === null ? <Bones /> : <Trouble page="Errors" error={error} reload={reload} />;
   return (
     <>
       <Head
@@ -155,7 +148,7 @@ function GroupTable({
           Error: "",
           Task: "hide-md",
           "Last 24 h": "hide-sm",
-          Failed: "num",
+          "Failed ever": "num",
           Retried: "num hide-sm",
           Last: "num hide-sm",
           Since: "hide-md",
@@ -249,20 +242,25 @@ function Detail({ group }: { readonly group: Group }): JSX.Element {
                 </dd>
               </>
             )}
-            <dt>Jobs</dt>
+            <dt>Ever</dt>
             <dd>
+              {f.plural(group.failed, "job")} failed, {f.plural(group.retried, "attempt")} retried
+            </dd>
+            <dt>Search</dt>
+            <dd>
+              jobs of {group.task} whose error says {group.name}:{" "}
               <a
                 class="u"
                 href={to("jobs", { status: "failed", task: group.task, error: group.name })}
               >
-                {f.count(group.failed)} failed
+                failed now
               </a>
               ,{" "}
               <a
                 class="u"
                 href={to("jobs", { status: "retry", task: group.task, error: group.name })}
               >
-                in retry
+                in retry now
               </a>
             </dd>
             {group.state !== "open" && group.changedAt !== null && (
@@ -307,14 +305,6 @@ function Buttons({ group }: { readonly group: Group }): JSX.Element {
   const path = `errors/${encodeURIComponent(group.id)}`;
   return (
     <div class="line wrap">
-      {group.failed > 0 && (
-        <Act
-          kind="primary"
-          onClick={() => askAll("retry", { status: "failed", task: group.task, code: group.name })}
-        >
-          Retry {f.count(group.failed)}…
-        </Act>
-      )}
       {group.state === "open" ? (
         <>
           <Act onClick={() => askResolve(group, path)}>Resolve…</Act>

@@ -158,7 +158,9 @@ export function FlowPage({ id }: { readonly id: string }): JSX.Element {
       <Crumbs>
         {[<a href={to("flows")}>Flows</a>, <span class="mono dim">{f.shortId(id)}</span>]}
       </Crumbs>
-      <Shown from={from}>{(flow) => <OneFlow flow={flow} jobs={jobs.data?.jobs ?? []} />}</Shown>
+      <Shown from={from} page="Flow">
+        {(flow) => <OneFlow flow={flow} jobs={jobs.data?.jobs ?? []} />}
+      </Shown>
     </>
   );
 }

@@ -52,7 +52,11 @@ interface LegalMove {
 
 export function ItemPage({ id }: { readonly id: string }): JSX.Element {
   const from = useData<ItemAnswer>(`items/${encodeURIComponent(id)}`);
-  return <Shown from={from}>{(answer) => <OneItem answer={answer} />}</Shown>;
+  return (
+    <Shown from={from} page="Item">
+      {(answer) => <OneItem answer={answer} />}
+    </Shown>
+  );
 }
 
 function OneItem({ answer }: { readonly answer: ItemAnswer }): JSX.Element {

@@ -46,7 +46,9 @@ export function ErrorPanel({
       right={failed.length > 1 ? <Seg push label="Attempt" choices={choices} /> : undefined}
       footer={
         <Info>
-          <a href={to("errors", { name })}>All jobs with {name}</a>
+          <a href={to("jobs", { task: story.job.task, error: name })}>
+            Search jobs of {story.job.task} whose error says {name}
+          </a>
         </Info>
       }
     >

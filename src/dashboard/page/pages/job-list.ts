@@ -1,58 +1,148 @@
 /**
  * A list of jobs in which nothing moves: rows that are on screen change in place, and new ones are only counted until a
  * person asks for them. While rows are selected, the list stays as it was.
+ *
+ * One request of a search ends after a short time. The list goes on with the next one by itself, until its page is full, no
+ * job is left, or a person stops it.
  */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { useData } from "../live.ts";
+import { read } from "../api.ts";
+import { live, useData } from "../live.ts";
+import { useStore } from "../store.ts";
 import type { FoundJob } from "../types.ts";
+import { PAGE } from "./job-query.ts";
 
 const IDS_MAX = 100;
 
-export interface Found {
+/** Requests of one search that follow each other without a person. */
+const REQUESTS_MAX = 5_000;
+
+/** The server rests as long as it searched, and at least this long. */
+const REST_MS = 20;
+
+interface Found {
   readonly jobs: readonly FoundJob[];
   readonly next: string | null;
   readonly looked?: number | null;
-  readonly isAll?: boolean;
   readonly tookMs?: number;
+}
+
+/** How far a search has come. */
+export interface Progress {
+  /** Null: an index had the answer. */
+  readonly looked: number | null;
+  /** Where it goes on; null: all were looked at. */
+  readonly next: string | null;
+  readonly tookMs: number;
+  readonly isGoing: boolean;
+  readonly error: unknown;
 }
 
 export interface JobList {
   readonly rows: readonly FoundJob[] | undefined;
-  readonly found: Found | undefined;
+  readonly progress: Progress | null;
   readonly error: unknown;
   readonly reload: () => void;
+  /** Ends the search where it is, or lets it go on from there. */
+  readonly setGoing: (isGoing: boolean) => void;
   /** How many rows are new, and since when; the list has them when they are shown. */
   readonly fresh: number;
   readonly shownAt: number;
   readonly showFresh: () => void;
 }
 
-interface Shown {
+interface Shown extends Progress {
   readonly path: string;
   readonly jobs: readonly FoundJob[];
   readonly at: number;
+}
+
+/** The page is not full, and there are jobs that were not looked at. */
+export function isUnfinished(rows: number, progress: Progress | null): boolean {
+  return progress !== null && progress.next !== null && rows < PAGE;
 }
 
 /** Lists as they were left, so that going back finds the same rows. */
 const left = new Map<string, Shown>();
 const LEFT_MAX = 20;
 
+function keep(shown: Shown): void {
+  left.delete(shown.path);
+  left.set(shown.path, shown);
+  const [oldest] = left.keys();
+  if (left.size > LEFT_MAX && oldest !== undefined) left.delete(oldest);
+}
+
+function begun(path: string, { jobs, next, looked = null, tookMs = 0 }: Found): Shown {
+  const isGoing = next !== null && jobs.length < PAGE;
+  return { path, jobs, next, looked, tookMs, isGoing, error: null, at: Date.now() };
+}
+
+function continued(shown: Shown, more: Found): Shown {
+  const known = new Set(shown.jobs.map(({ id }) => id));
+  const jobs = [...shown.jobs, ...more.jobs.filter(({ id }) => !known.has(id))];
+  return {
+    ...shown,
+    jobs,
+    next: more.next,
+    looked: (shown.looked ?? 0) + (more.looked ?? 0),
+    tookMs: shown.tookMs + (more.tookMs ?? 0),
+    isGoing: more.next !== null && jobs.length < PAGE,
+  };
+}
+
+/** The request that goes on where the last one ended. */
+function nextPath({ path, next, jobs }: Shown): string {
+  const [name = "", query = ""] = path.split("?");
+  const asked = new URLSearchParams(query);
+  asked.set("before", next ?? "");
+  asked.set("limit", String(PAGE - jobs.length));
+  return `${name}?${asked}`;
+}
+
+/** Goes on until the list is full, all were looked at, or it is aborted. */
+async function goOn(from: Shown, show: (next: Shown) => void, signal: AbortSignal): Promise<void> {
+  let shown = from;
+  for (let requests = 0; shown.isGoing && requests < REQUESTS_MAX; requests += 1) {
+    try {
+      const more = await read<Found>(nextPath(shown), signal);
+      if (signal.aborted) return;
+      shown = continued(shown, more);
+      show(shown);
+      const restMs = Math.max(REST_MS, more.tookMs ?? 0);
+      if (shown.isGoing) await new Promise((resolve) => setTimeout(resolve, restMs));
+    } catch (error) {
+      if (signal.aborted) return;
+      shown = { ...shown, isGoing: false, error };
+      show(shown);
+    }
+    if (signal.aborted) return;
+  }
+  if (shown.isGoing) show({ ...shown, isGoing: false });
+}
+
 export function useJobList(path: string, frozen: boolean): JobList {
   const head = useData<Found>(path);
+  const isFrozen = useStore(live, ({ frozenAt }) => frozenAt !== null) || frozen;
   const [shown, setShown] = useState<Shown | null>(() => left.get(path) ?? null);
   const current = shown?.path === path ? shown : (left.get(path) ?? null);
-  const show = (jobs: readonly FoundJob[]): void => {
-    const next = { path, jobs, at: Date.now() };
-    left.delete(path);
-    left.set(path, next);
-    const [oldest] = left.keys();
-    if (left.size > LEFT_MAX && oldest !== undefined) left.delete(oldest);
+  const show = (next: Shown): void => {
+    keep(next);
     setShown(next);
   };
   useEffect(() => {
-    if (head.data !== undefined && (current === null || current.jobs.length === 0))
-      show(head.data.jobs);
+    if (head.data === undefined) return;
+    const isFirst = current === null || (current.jobs.length === 0 && head.data.jobs.length > 0);
+    if (isFirst) show(begun(path, head.data));
   }, [head.data, current]);
+  const isGoing = current?.isGoing === true && !isFrozen;
+  useEffect(() => {
+    if (!isGoing || current === null) return undefined;
+    const going = new AbortController();
+    void goOn(current, show, going.signal);
+    return () => going.abort();
+    // A search that was shown anew begins anew.
+  }, [path, isGoing, current?.at]);
   const ids = (current?.jobs ?? []).map(({ id }) => id).slice(0, IDS_MAX);
   const now = useData<Found>(frozen || ids.length === 0 ? null : `search?ids=${ids.join(",")}`);
   const newest = useMemo(
@@ -64,11 +154,12 @@ export function useJobList(path: string, frozen: boolean): JobList {
   const fresh = (head.data?.jobs ?? []).filter(({ id }) => !known.has(id)).length;
   return {
     rows: current?.jobs.map((job) => (frozen ? job : (newest.get(job.id) ?? job))),
-    found: head.data,
+    progress: current,
     error: head.error,
     reload: head.reload,
+    setGoing: (on) => current !== null && show({ ...current, isGoing: on, error: null }),
     fresh: current === null ? 0 : fresh,
     shownAt: current?.at ?? 0,
-    showFresh: () => show(head.data?.jobs ?? []),
+    showFresh: () => head.data !== undefined && show(begun(path, head.data)),
   };
 }

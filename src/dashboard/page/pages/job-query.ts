@@ -18,7 +18,8 @@ export const FIELDS: readonly FilterField[] = [
   { name: "tag", label: "tag", hint: "with a tag", bulk: true },
   { name: "worker", label: "worker", hint: "run by a worker", bulk: true },
   { name: "build", label: "build", hint: "run by a build", bulk: true },
-  { name: "error", label: "error has", hint: "part of the error", bulk: true },
+  // A bulk action compares another text of the error, so it would act on other jobs than the list shows.
+  { name: "error", label: "error has", hint: "part of the error" },
   { name: "payload", label: "payload has", hint: "part of the payload" },
   { name: "since", label: "enqueued in", hint: "since when" },
   { name: "prefix", label: "id begins with", hint: "the start of an id" },

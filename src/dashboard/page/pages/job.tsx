@@ -27,7 +27,7 @@ import {
   WorkerLink,
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
-import type { Job, JobRef, Report, Step, Story } from "../types.ts";
+import type { ErrorRecord, Job, JobRef, Report, Step, Story } from "../types.ts";
 import { canCancel, canRetry } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { Blocked, ErrorPanel } from "./job-error.tsx";
@@ -46,7 +46,11 @@ export function JobPage({ id }: { readonly id: string }): JSX.Element {
     STORY_EVERY_MS,
   );
   if (data === undefined)
-    return error === null ? <Bones rows={10} /> : <Trouble error={error} reload={reload} />;
+    return error === null ? (
+      <Bones rows={10} />
+    ) : (
+      <Trouble page="Job" error={error} reload={reload} />
+    );
   return <JobView story={data} reports={reports.data?.reports ?? []} />;
 }
 
@@ -152,6 +156,18 @@ function Explained({ story }: { readonly story: Story }): JSX.Element {
 }
 
 /** What the page can say better than the server, because its clock ticks. */
+/** " at shipping label". */
+function stepText(error: ErrorRecord | null): string {
+  if (error?.step === undefined) return "";
+  const { name, occurrence } = error.step;
+  return ` at ${name}${occurrence > 1 ? ` ${occurrence}` : ""}`;
+}
+
+/** Leads to the jobs of the task whose error says this name. */
+function ErrorName({ job, name }: { readonly job: Job; readonly name: string }): JSX.Element {
+  return <a href={to("jobs", { task: job.task, error: name })}>{name}</a>;
+}
+
 function sentenceOf(job: Job): Children | null {
   const { status, dueAt, lastError, attempts, maxAttempts, finishedAt, claimedAt, lockedBy } = job;
   if (status === "retry" && dueAt !== null) {
@@ -162,11 +178,9 @@ function sentenceOf(job: Job): Children | null {
           <Until at={dueAt} />
         </b>
         , at {f.timeOfDay(dueAt)}, because attempt {attempts} failed
+        {stepText(lastError)}
         {lastError === null ? "" : " with "}
-        {lastError !== null && (
-          <a href={to("errors", { name: lastError.name })}>{lastError.name}</a>
-        )}
-        .
+        {lastError !== null && <ErrorName job={job} name={lastError.name} />}.
       </>
     );
   }
@@ -175,12 +189,12 @@ function sentenceOf(job: Job): Children | null {
       <>
         It failed for good <Ago at={finishedAt} word=" ago" />, after{" "}
         {f.plural(attempts, "attempt")}
+        {stepText(lastError)}
         {lastError === null ? (
           "."
         ) : (
           <>
-            , with <a href={to("errors", { name: lastError.name })}>{lastError.name}</a>:{" "}
-            {firstLine(lastError.message)}.
+            , with <ErrorName job={job} name={lastError.name} />: {firstLine(lastError.message)}.
           </>
         )}
       </>
@@ -191,6 +205,7 @@ function sentenceOf(job: Job): Children | null {
       <>
         It was done <Ago at={finishedAt} word=" ago" />, {f.span(finishedAt - job.enqueuedAt)} after
         it was enqueued, with {f.plural(attempts, "attempt")}.
+        {lastError?.code === "RESULT_NOT_STORED" && ` ${firstLine(lastError.message)}`}
       </>
     );
   }

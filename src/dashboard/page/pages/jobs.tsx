@@ -1,6 +1,7 @@
 /** What is each of these jobs doing, or why is it not? */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { sentence } from "../api.ts";
 import * as f from "../format.ts";
 import { Glyph, wordOf } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
@@ -25,8 +26,8 @@ import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
 import type { Counts, FoundJob, Overview, Status } from "../types.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
-import { type Found, type JobList, useJobList } from "./job-list.ts";
-import { bulkFilter, chipsOf, PAGE, searchPath, withFilter } from "./job-query.ts";
+import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
+import { bulkFilter, chipsOf, searchPath, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
 import { QueryBox } from "./query-box.tsx";
 
@@ -75,7 +76,7 @@ export function JobsPage(): JSX.Element {
       {selection.ids.size > 0 ? (
         <BulkBar rows={rows} selection={selection} query={query} />
       ) : (
-        <Pager found={list.found} query={query} />
+        <Pager next={list.progress?.next ?? null} query={query} />
       )}
     </>
   );
@@ -154,18 +155,19 @@ function Told({
   readonly counted: Counted | undefined;
   readonly selecting: boolean;
 }): JSX.Element {
-  const { found, rows } = list;
-  const further = new URLSearchParams(query);
-  const next = found?.next ?? null;
-  if (next !== null) further.set("before", next);
+  const { progress, rows = [], setGoing } = list;
   return (
     <p class="told">
-      {toldText(found, rows?.length ?? 0, query, counted)}
-      {isUnfinished(found) && <a href={to("jobs", further)}>Look further back</a>}
-      {found?.tookMs !== undefined && (
+      {toldText(list, query, counted)}
+      {isUnfinished(rows.length, progress) && (
+        <Btn kind="quiet" onClick={() => setGoing(progress?.isGoing !== true)}>
+          {progress?.isGoing === true ? "Stop" : "Look further back"}
+        </Btn>
+      )}
+      {progress !== null && (
         <>
           <span class="faint hide-sm">·</span>
-          <span class="faint hide-sm">{f.span(found.tookMs)}</span>
+          <span class="faint hide-sm">{f.span(progress.tookMs)}</span>
         </>
       )}
       {counted !== undefined &&
@@ -180,26 +182,33 @@ function Told({
   );
 }
 
-/** The search ended before its page was full, and before the last job. */
-function isUnfinished(found: Found | undefined): boolean {
-  return found !== undefined && found.next !== null && found.jobs.length < PAGE;
-}
-
 function toldText(
-  found: Found | undefined,
-  count: number,
+  { progress, rows = [] }: JobList,
   query: URLSearchParams,
   counted: Counted | undefined,
 ): string {
-  if (found === undefined) return "Looking …";
-  const looked = found.looked ?? null;
-  if (isUnfinished(found) && looked !== null) {
-    const of = counted === undefined ? "" : ` of ${f.count(counted.total)}`;
-    const where = query.get("before") === null ? "the newest" : "the next";
-    return `${f.count(count)} found in ${where} ${f.count(looked)}${of} jobs.`;
+  if (progress === null) return "Looking …";
+  const count = f.count(rows.length);
+  if (isUnfinished(rows.length, progress)) {
+    const found = progress.isGoing ? `${count} found so far` : `${count} found`;
+    return `${found}. Looked at ${lookedText(progress.looked, query, counted)}.${progress.error === null ? "" : ` It ended early: ${sentence(progress.error)}`}`;
   }
   if (chipsOf(query).length === 0 && query.get("status") === null) return "Newest first.";
-  return `${f.count(count)}${found.next === null ? "" : "+"} found.`;
+  return `${count}${progress.next === null ? "" : "+"} found.`;
+}
+
+/** "the newest 7,500 of 1,209,739 jobs". */
+function lookedText(
+  looked: number | null,
+  query: URLSearchParams,
+  counted: Counted | undefined,
+): string {
+  const status = TABS.find((one) => one === query.get("status"));
+  const all = status === undefined ? counted?.total : counted?.counts[status];
+  // Counts are older than the search; and a search of one state may look at others beside it.
+  const of = all === undefined || all < (looked ?? 0) ? "" : ` of ${f.count(all)}`;
+  const which = query.get("before") === null ? "the newest" : "the next";
+  return `${which} ${f.count(looked ?? 0)}${of} jobs`;
 }
 
 function List({
@@ -256,9 +265,7 @@ function List({
             <th class="num hide-md">Attempts</th>
             <th class="hide-sm">What it does, or why it does not</th>
             <th class="num hide-md">Ran</th>
-            <th class="num" aria-sort="descending">
-              Changed
-            </th>
+            <th class="num">Changed</th>
           </tr>
         </thead>
         <tbody>
@@ -318,7 +325,8 @@ export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
     );
   }
   if (why !== undefined && why !== null) return <>{why}</>;
-  const paused = queues?.find(({ queue }) => queue === job.queue)?.paused ?? null;
+  const row = queues?.find(({ queue }) => queue === job.queue);
+  const paused = row?.paused ?? null;
   if (status === "pending" && paused !== null) {
     return (
       <>
@@ -326,6 +334,8 @@ export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
       </>
     );
   }
+  if (status === "pending" && row !== undefined && !row.served && row.slots === 0)
+    return <>No worker serves queue {job.queue}</>;
   if (status === "waiting")
     return dueAt === null ? (
       <>Waits for an event or another job</>
@@ -336,7 +346,7 @@ export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
     );
   if (status === "failed" || status === "expired")
     return <>{lastError === null ? "" : errorLine(job)}</>;
-  return <>{status === "pending" ? "Waits for a free slot" : ""}</>;
+  return <>{status === "pending" ? "Pending" : ""}</>;
 }
 
 function Row({
@@ -408,17 +418,26 @@ function NoJobs({
   readonly list: JobList;
   readonly query: URLSearchParams;
 }): JSX.Element {
-  const looked = list.found?.looked ?? null;
   const filtered = chipsOf(query).length > 0;
   const status = query.get("status");
-  if (query.get("before") !== null) return <Note>There are no older jobs.</Note>;
+  const older = query.get("before") !== null;
+  // What was not looked at may match.
+  if (isUnfinished(0, list.progress)) {
+    return (
+      <section class="panel">
+        <Empty title="Not found yet.">
+          {list.progress?.isGoing === true
+            ? "The search goes on by itself, from newer to older jobs."
+            : "The search was not over."}
+        </Empty>
+      </section>
+    );
+  }
+  if (older) return <Note>{filtered ? "No older job matches." : "There are no older jobs."}</Note>;
   if (filtered) {
     return (
       <section class="panel">
         <Empty title="No job matches.">
-          {looked !== null && isUnfinished(list.found)
-            ? `The newest ${f.count(looked)} were searched. `
-            : ""}
           <a href={to("jobs", { status })}>Clear the search</a>
         </Empty>
       </section>
@@ -436,15 +455,14 @@ function NoJobs({
 }
 
 function Pager({
-  found,
+  next,
   query,
 }: {
-  readonly found: Found | undefined;
+  readonly next: string | null;
   readonly query: URLSearchParams;
 }): JSX.Element | null {
   const before = query.get("before");
   const older = new URLSearchParams(query);
-  const next = found?.next ?? null;
   if (next !== null) older.set("before", next);
   if (before === null && next === null) return null;
   return (

@@ -6,14 +6,8 @@ import { Glyph, Icon } from "../icons.tsx";
 import { serverNow } from "../live.ts";
 import { Ago, Btn, JobLink, Lasting, Num, Panel, Table, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
-import type { Alert, Canary, JobSummary, QueueRow, WorkerBrief } from "../types.ts";
-
-/** The oldest pending job of a queue is marked after this. */
-const LATE_MS = 60_000;
-
-export function isLate({ oldestPendingAt, counts }: QueueRow): boolean {
-  return counts.pending > 0 && oldestPendingAt !== null && serverNow() - oldestPendingAt > LATE_MS;
-}
+import type { Alert, Canary, JobSummary, Overview, QueueRow, WorkerBrief } from "../types.ts";
+import { isLate } from "./situations.ts";
 
 export function QueueCells({ queue }: { readonly queue: QueueRow }): JSX.Element {
   const { paused, running, slots, concurrency, oldestPendingAt, counts } = queue;
@@ -58,17 +52,22 @@ export function QueueCells({ queue }: { readonly queue: QueueRow }): JSX.Element
           </a>
         )}
       </td>
-      <td class={isLate(queue) ? "num hide-sm retry strong" : "num hide-sm"}>
+      <td class={isLate(queue, serverNow()) ? "num hide-sm retry strong" : "num hide-sm"}>
         {waits ? <Lasting since={oldestPendingAt} /> : <span class="faint">–</span>}
       </td>
     </>
   );
 }
 
-export function QueuesPanel({ queues }: { readonly queues: readonly QueueRow[] }): JSX.Element {
+export function QueuesPanel({
+  overview: { queues, queuesLeftOut },
+}: {
+  readonly overview: Overview;
+}): JSX.Element {
   return (
     <Panel
       title="Queues"
+      aside={leftOut(queuesLeftOut)}
       right={
         <Btn kind="quiet" push href={to("queues")}>
           Queues and limits
@@ -117,6 +116,11 @@ export function QueuesPanel({ queues }: { readonly queues: readonly QueueRow[] }
       )}
     </Panel>
   );
+}
+
+/** A list that is cut says so. */
+export function leftOut(queues: number): string | undefined {
+  return queues === 0 ? undefined : `${f.count(queues)} more are not listed`;
 }
 
 /** "CarrierTimeout: no answer": what an error says in a row. */
@@ -196,11 +200,16 @@ export function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
   );
 }
 
-export function AlertsPanel({ alerts }: { readonly alerts: readonly Alert[] }): JSX.Element {
+export function AlertsPanel({
+  overview: { alerts, alertsOpen },
+}: {
+  readonly overview: Overview;
+}): JSX.Element {
+  const open = alertsOpen.critical + alertsOpen.warning + alertsOpen.info;
   return (
     <Panel
       title="Alerts"
-      aside={alerts.length === 0 ? undefined : `${alerts.length} open`}
+      aside={open === 0 ? undefined : `${f.count(open)} open`}
       right={
         <Btn kind="quiet" push href={to("alerts")}>
           All
@@ -271,9 +280,9 @@ function Strip({
 }
 
 export function WorkersPanel({
-  workers,
+  overview: { workers, figures },
 }: {
-  readonly workers: readonly WorkerBrief[];
+  readonly overview: Overview;
 }): JSX.Element {
   const types = [...Map.groupBy(workers, ({ type }) => type)];
   return (
@@ -281,7 +290,7 @@ export function WorkersPanel({
       title="Workers"
       right={
         <Btn kind="quiet" push href={to("workers")}>
-          {f.count(workers.length)} alive
+          {f.count(figures.workers)} alive
         </Btn>
       }
     >

@@ -12,11 +12,11 @@ import {
   AlertsPanel,
   CanaryPanel,
   FailedPanel,
-  isLate,
   QueuesPanel,
   WorkersPanel,
 } from "./overview-panels.tsx";
-import { askPauseAll, askResumeAll, pausedTogether, VerdictView, verdictOf } from "./verdict.tsx";
+import { isLate, pausedTogether } from "./situations.ts";
+import { askPauseAll, askResumeAll, VerdictView, verdictOf } from "./verdict.tsx";
 
 const RANGES = [
   ["15m", "15 min", "The last 15 minutes"],
@@ -32,7 +32,11 @@ export function OverviewPage(): JSX.Element {
   const { data, error, reload } = useData<Overview>("overview");
   const series = useData<Series>(`series?range=${range}`, SERIES_EVERY_MS);
   if (data === undefined)
-    return error === null ? <Bones rows={8} /> : <Trouble error={error} reload={reload} />;
+    return error === null ? (
+      <Bones rows={8} />
+    ) : (
+      <Trouble page="Overview" error={error} reload={reload} />
+    );
   return (
     <div class="stack">
       {error !== null && <Trouble error={error} reload={reload} />}
@@ -46,12 +50,12 @@ export function OverviewPage(): JSX.Element {
       )}
       <section class="cols-side">
         <div class="stack">
-          <QueuesPanel queues={data.queues} />
+          <QueuesPanel overview={data} />
           <FailedPanel jobs={data.failed} />
         </div>
         <div class="stack">
-          <AlertsPanel alerts={data.alerts} />
-          <WorkersPanel workers={data.workers} />
+          <AlertsPanel overview={data} />
+          <WorkersPanel overview={data} />
           <CanaryPanel canaries={data.canaries} />
         </div>
       </section>
@@ -146,7 +150,7 @@ function Figures({ overview: { figures, queues } }: { readonly overview: Overvie
       <Figure
         name="Pending"
         value={f.count(figures.pending)}
-        warn={deepest !== undefined && isLate(deepest)}
+        warn={deepest !== undefined && isLate(deepest, serverNow())}
         more={
           deep === 0 || deepest === undefined ? (
             "nothing waits"

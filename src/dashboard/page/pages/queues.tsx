@@ -64,12 +64,16 @@ export function QueuesPage(): JSX.Element {
   const { operator } = useMay();
   useKeys(operator && here !== undefined ? { p: () => toggle(here) } : {});
   if (data === undefined)
-    return error === null ? <Bones /> : <Trouble error={error} reload={reload} />;
+    return error === null ? (
+      <Bones />
+    ) : (
+      <Trouble page="Queues and limits" error={error} reload={reload} />
+    );
   return (
     <>
       <Head
         title="Queues and limits"
-        say={sayAbout(rows)}
+        say={sayAbout(data)}
         acts={<Act onClick={() => askLimit(rows[0]?.queue ?? "default", null)}>New limit…</Act>}
       />
       <div class="stack">
@@ -106,8 +110,7 @@ function toggle(queue: QueueRow): void {
   else askResume(queue.queue, queue.counts.pending);
 }
 
-function sayAbout(queues: readonly QueueRow[]): string {
-  const pending = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+function sayAbout({ queues, queuesLeftOut, figures }: Overview): string {
   const paused = queues.filter((queue) => queue.paused !== null).map(({ queue }) => queue);
   const full = queues
     .filter(({ concurrency, running }) => concurrency !== null && running >= concurrency)
@@ -120,7 +123,7 @@ function sayAbout(queues: readonly QueueRow[]): string {
       ? []
       : [`${f.listed(full)} ${full.length === 1 ? "is" : "are"} at the limit`]),
   ];
-  return `${f.plural(queues.length, "queue")}, ${f.plural(pending, "job")} pending.${more.length === 0 ? "" : ` ${more.join("; ")}.`}`;
+  return `${f.plural(queues.length + queuesLeftOut, "queue")}, ${f.plural(figures.pending, "job")} pending.${more.length === 0 ? "" : ` ${more.join("; ")}.`}`;
 }
 
 function PausedNote({ queue }: { readonly queue: QueueRow }): JSX.Element {

@@ -105,10 +105,6 @@ export function Edge({
   );
 }
 
-function cut(text: string): string {
-  return text.length > 16 ? `${text.slice(0, 15)}…` : text;
-}
-
 export function Node({
   one,
   x,
@@ -135,9 +131,12 @@ export function Node({
       <svg x={x + 10} y={y - 6} width="12" height="12">
         <Glyph status={one.status ?? "pending"} />
       </svg>
-      <text class="n-t" x={x + 28} y={y + 4}>
-        {cut(name)}
-      </text>
+      {/* The whole name is there, cut at the edge: what is read aloud contains what is seen. */}
+      <svg x={x + 28} y={y - BOX.height / 2} width={BOX.width - 34} height={BOX.height}>
+        <text class="n-t" x="0" y={BOX.height / 2 + 4}>
+          {name}
+        </text>
+      </svg>
     </a>
   );
 }

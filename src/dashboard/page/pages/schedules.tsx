@@ -428,7 +428,9 @@ export function SchedulePage({ name }: { readonly name: string }): JSX.Element {
   return (
     <>
       <Crumbs>{[<a href={to("schedules")}>Schedules</a>, name]}</Crumbs>
-      <Shown from={from}>{(schedule) => <OneSchedule schedule={schedule} />}</Shown>
+      <Shown from={from} page={name}>
+        {(schedule) => <OneSchedule schedule={schedule} />}
+      </Shown>
     </>
   );
 }

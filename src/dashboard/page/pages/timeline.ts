@@ -142,13 +142,33 @@ export function lanesOf(attempts: readonly Attempt[], steps: readonly Step[], no
     return {
       attempt,
       wentOn: sorted[index - 1]?.attempt === attempt.attempt,
-      steps: own.map((step) => ({
-        step,
-        from: step.begunAt,
-        to: step.endedAt ?? (isWait(step) ? now : end),
-      })),
+      steps: [
+        ...own
+          .filter((step) => step.status === "done" || !isFailed(attempt, step))
+          .map((step) => ({
+            step,
+            from: step.begunAt,
+            to: step.endedAt ?? (isWait(step) ? now : end),
+          })),
+        ...failedStep(attempt, steps, end),
+      ],
     };
   });
+}
+
+function isFailed({ error }: Attempt, { name, occurrence }: Step): boolean {
+  return error?.step?.name === name && error.step.occurrence === occurrence;
+}
+
+/** A plain step that failed has no row: it is known by the attempt's error. */
+function failedStep(attempt: Attempt, steps: readonly Step[], end: number): readonly StepBar[] {
+  const { error, epoch, startedAt } = attempt;
+  if (error?.step === undefined) return [];
+  const { name, occurrence, tookMs } = error.step;
+  const from = Math.max(startedAt, end - tookMs);
+  const kind = steps.find((step) => isFailed(attempt, step))?.kind ?? "step";
+  const seen = { name, occurrence, kind, position: 0, epoch, begunAt: from, endedAt: end } as const;
+  return [{ step: { ...seen, status: "failed" }, from, to: end }];
 }
 
 function isWait({ kind }: Step): boolean {

@@ -8,6 +8,7 @@ import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn, type Children } from "../parts.tsx";
 import { to } from "../router.ts";
 import type { Overview, QueueRow } from "../types.ts";
+import { type Finding, findingsOf, pausedTogether } from "./situations.ts";
 
 type Look = "v-ok" | "v-warn" | "v-bad" | "v-none";
 
@@ -38,101 +39,146 @@ export function VerdictView({ look, title, text, acts }: Verdict): JSX.Element {
   );
 }
 
-/** What is wrong, worst first. */
+/** The worst finding, at length; the others in a few words. */
 export function verdictOf(overview: Overview): Verdict {
-  const waiting = overview.queues.filter(({ counts }) => counts.pending > 0);
-  const paused = waiting.filter((queue) => queue.paused !== null).toSorted(byPending);
-  const unserved = waiting
-    .filter((queue) => queue.paused === null && queue.slots === 0)
-    .toSorted(byPending);
-  const critical = overview.alerts.filter(({ severity }) => severity === "critical");
-  const [first] = paused;
-  const [alone] = unserved;
-  if (overview.isEmpty) return emptyVerdict(overview);
-  if (overview.pausedAll === true && pausedTogether(overview.queues).length > 0)
-    return allPausedVerdict(overview);
-  if (first !== undefined) return pausedVerdict(overview, first, paused);
-  if (alone !== undefined) return unservedVerdict(overview, alone);
-  const [worst] = [...critical, ...overview.alerts];
-  if (worst !== undefined) {
-    return {
-      look: worst.severity === "critical" ? "v-bad" : "v-warn",
-      title: worst.message,
-      text: rest(overview, "Otherwise"),
-      acts: <Btn href={to("alerts")}>{f.plural(overview.alerts.length, "alert")}</Btn>,
-    };
+  const [worst, ...others] = findingsOf(overview, serverNow());
+  if (worst === undefined) {
+    if (overview.isEmpty) return emptyVerdict(overview);
+    return { look: "v-ok", title: "All is well.", text: factsOf(overview) };
   }
-  const silent = overview.workers.filter(
-    ({ liveness }) => liveness === "stale" || liveness === "hung",
+  const also = others.length === 0 ? null : `Also: ${others.map(({ brief }) => brief).join(", ")}.`;
+  return {
+    look: worst.isBad ? "v-bad" : "v-warn",
+    title: worst.title,
+    text: (
+      <>
+        {why(worst, overview)} {also ?? factsOf(overview)}
+      </>
+    ),
+    acts: actsOf(worst, overview),
+  };
+}
+
+/** What is behind it. */
+function why({ kind, queues = [] }: Finding, overview: Overview): Children {
+  switch (kind) {
+    case "no-worker":
+      return (
+        <>
+          Start one: <code>holdfast work --tasks tasks.ts</code>.
+        </>
+      );
+    case "silent":
+      return "The jobs of a worker that stays silent are taken back when its leases end, and run elsewhere.";
+    case "workers-paused":
+      return "They are paused, draining or stopping.";
+    case "all-paused":
+      return (
+        <>
+          {pausedBy(pausedTogether(overview.queues)[0], "all queues")} Jobs that run end normally,
+          and jobs can still be enqueued.
+        </>
+      );
+    case "paused":
+    case "paused-idle":
+      return (
+        <>
+          {pausedBy(queues[0])}
+          {queues.length > 1 &&
+            ` ${f.plural(queues.length - 1, "more queue")} ${queues.length === 2 ? "is" : "are"} paused${kind === "paused" ? " with jobs" : ""}.`}
+        </>
+      );
+    case "unserved":
+      return queues.length > 1
+        ? `${f.plural(queues.length - 1, "more queue")} with jobs ${queues.length === 2 ? "has" : "have"} none.`
+        : null;
+    default:
+      return null;
+  }
+}
+
+function actsOf({ kind, queues: [first] = [] }: Finding, overview: Overview): Children {
+  switch (kind) {
+    case "no-worker":
+    case "silent":
+      return <Btn href={to("workers")}>Workers</Btn>;
+    case "critical":
+    case "warning":
+    case "info":
+      return <Btn href={to("alerts")}>{alertsText(overview)}</Btn>;
+    case "all-paused":
+      return (
+        <Act kind="primary" onClick={() => askResumeAll(overview.queues)}>
+          Resume everything…
+        </Act>
+      );
+    case "failed":
+      return <Btn href={to("dead-letters")}>Dead letters</Btn>;
+    case "canary":
+    case "uncounted":
+      return undefined;
+    default:
+      return first === undefined ? undefined : <QueueActs kind={kind} queue={first} />;
+  }
+}
+
+function alertsText({ alertsOpen: { critical, warning, info } }: Overview): string {
+  return f.plural(critical + warning + info, "alert");
+}
+
+function QueueActs({
+  kind,
+  queue: { queue, counts },
+}: {
+  readonly kind: Finding["kind"];
+  readonly queue: QueueRow;
+}): JSX.Element {
+  return (
+    <>
+      {counts.pending > 0 && (
+        <Btn href={to("jobs", { status: "pending", queue })}>
+          Show {f.plural(counts.pending, "job")}
+        </Btn>
+      )}
+      {kind === "paused" || kind === "paused-idle" ? (
+        <Act kind="primary" onClick={() => askResume(queue, counts.pending)}>
+          Resume {queue}…
+        </Act>
+      ) : (
+        <Btn href={to("workers")}>Workers</Btn>
+      )}
+    </>
   );
-  if (silent.length > 0) {
-    const names = f.listed(silent.map(({ id }) => f.workerName(id)));
-    return {
-      look: "v-warn",
-      title: `${names} ${silent.length === 1 ? "does" : "do"} not answer.`,
-      text: "The jobs of a worker that stays silent are taken back when its leases end, and run elsewhere.",
-      acts: <Btn href={to("workers")}>Workers</Btn>,
-    };
-  }
-  return { look: "v-ok", title: "All is well.", text: rest(overview, "") };
 }
 
-function byPending(a: QueueRow, b: QueueRow): number {
-  return b.counts.pending - a.counts.pending;
+/** "Paused at 10:41:08 by ada, “provider is down”." */
+function pausedBy(row: QueueRow | undefined, subject = `queue ${row?.queue}`): Children {
+  if (row?.paused === null || row === undefined) return null;
+  const { at, by, reason } = row.paused;
+  return (
+    <>
+      Paused at {f.moment(at, serverNow())} by <a href={to("audit", { subject })}>{by}</a>
+      {reason !== null && `, “${reason}”`}.
+    </>
+  );
 }
 
-/** "7 queues, 12 workers, canary picked up in 4 ms." */
-function rest({ queues, workers, canaries, figures }: Overview, begin: string): string {
+/** "7 queues, 12 workers, the canary was picked up in 4 ms." */
+function factsOf({ queues, queuesLeftOut, canaries, figures }: Overview): string {
   const picked = canaries.flatMap(({ pickupMs }) => (pickupMs === null ? [] : [pickupMs]));
   const slowest = picked.length === 0 ? null : Math.max(...picked);
   const parts = [
-    f.plural(queues.length, "queue"),
-    f.plural(workers.length, "worker"),
+    f.plural(queues.length + queuesLeftOut, "queue"),
+    f.plural(figures.workers, "worker"),
     ...(slowest === null ? [] : [`the canary was picked up in ${f.span(slowest)}`]),
   ];
-  const text = `${begin === "" ? "" : `${begin}: `}${parts.join(", ")}.`;
+  const text = `${parts.join(", ")}.`;
   return figures.recovered === 0 ? text : `${text} ${recoveredText(figures.recovered)}`;
 }
 
 /** "94 jobs went on after their workers died or froze in the last 5 minutes." */
 function recoveredText(jobs: number): string {
   return `${f.plural(jobs, "job")} went on after ${jobs === 1 ? "its worker" : "their workers"} died or froze in the last 5 minutes.`;
-}
-
-/** "the oldest for 6 min 2 s". */
-function oldest({ oldestPendingAt }: QueueRow): string {
-  if (oldestPendingAt === null) return "";
-  return `, the oldest for ${f.span(Math.max(0, serverNow() - oldestPendingAt))}`;
-}
-
-function pausedVerdict(overview: Overview, queue: QueueRow, all: readonly QueueRow[]): Verdict {
-  const { paused, counts } = queue;
-  const others =
-    all.length > 1
-      ? ` ${f.plural(all.length - 1, "more queue")} with jobs ${all.length === 2 ? "is" : "are"} paused.`
-      : "";
-  return {
-    look: "v-bad",
-    title: `Queue ${queue.queue} is paused: ${f.plural(counts.pending, "job")} ${counts.pending === 1 ? "waits" : "wait"}${oldest(queue)}.`,
-    text: (
-      <>
-        Paused at {paused === null ? "" : f.moment(paused.at, serverNow())} by{" "}
-        <a href={to("audit", { subject: `queue ${queue.queue}` })}>{paused?.by}</a>
-        {paused?.reason !== null && `, “${paused?.reason ?? ""}”`}.{others}{" "}
-        {rest(overview, "Everything else is well")}
-      </>
-    ),
-    acts: (
-      <>
-        <Btn href={to("jobs", { status: "pending", queue: queue.queue })}>
-          Show {f.plural(counts.pending, "job")}
-        </Btn>
-        <Act kind="primary" onClick={() => askResume(queue.queue, counts.pending)}>
-          Resume {queue.queue}…
-        </Act>
-      </>
-    ),
-  };
 }
 
 export function askResume(queue: string, pending: number): void {
@@ -167,28 +213,12 @@ export function askPause(queue: string, running: number): void {
   });
 }
 
-function unservedVerdict(overview: Overview, queue: QueueRow): Verdict {
-  const { pending } = queue.counts;
-  return {
-    look: "v-bad",
-    title: `No worker serves queue ${queue.queue}: ${f.plural(pending, "job")} ${pending === 1 ? "waits" : "wait"}${oldest(queue)}.`,
-    text: rest(overview, "Everything else is well"),
-    acts: (
-      <>
-        <Btn href={to("jobs", { status: "pending", queue: queue.queue })}>
-          Show {f.plural(pending, "job")}
-        </Btn>
-        <Btn href={to("workers")}>Workers</Btn>
-      </>
-    ),
-  };
-}
-
-function emptyVerdict({ workers }: Overview): Verdict {
+function emptyVerdict(overview: Overview): Verdict {
+  const { workers } = overview.figures;
   const text =
-    workers.length === 0
+    workers === 0
       ? "The database answers and its tables fit. No worker runs yet. The first job shows up here within a second."
-      : `The database answers, its tables fit, and ${f.plural(workers.length, "worker")} ${workers.length === 1 ? "waits" : "wait"}. The first job shows up here within a second.`;
+      : `The database answers, its tables fit, and ${f.plural(workers, "worker")} ${workers === 1 ? "waits" : "wait"}. The first job shows up here within a second.`;
   return {
     look: "v-none",
     title: "Nothing to do yet.",
@@ -196,37 +226,6 @@ function emptyVerdict({ workers }: Overview): Verdict {
     acts: (
       <Act kind="primary" href={to("enqueue")}>
         Enqueue a job…
-      </Act>
-    ),
-  };
-}
-
-/** Queues that one action paused have the same instant. */
-export function pausedTogether(queues: readonly QueueRow[]): readonly QueueRow[] {
-  const paused = queues.filter((queue) => queue.paused !== null);
-  const groups = [...Map.groupBy(paused, (queue) => queue.paused?.at).values()];
-  return groups.filter((group) => group.length > 1 || queues.length === 1).flat();
-}
-
-function allPausedVerdict(overview: Overview): Verdict {
-  const { queues } = overview;
-  const together = pausedTogether(queues);
-  const paused = together[0]?.paused ?? null;
-  const pending = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
-  return {
-    look: "v-bad",
-    title: `Everything is paused: ${f.plural(pending, "job")} ${pending === 1 ? "waits" : "wait"}.`,
-    text: (
-      <>
-        Paused at {paused === null ? "" : f.moment(paused.at, serverNow())} by{" "}
-        <a href={to("audit", { subject: "all queues" })}>{paused?.by}</a>
-        {paused?.reason !== null && `, “${paused?.reason ?? ""}”`}. Jobs that run end normally, and
-        jobs can still be enqueued.
-      </>
-    ),
-    acts: (
-      <Act kind="primary" onClick={() => askResumeAll(queues)}>
-        Resume everything…
       </Act>
     ),
   };

@@ -24,6 +24,7 @@ import {
   Table,
   Tag,
   Trouble,
+  WorkerLink,
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
@@ -50,8 +51,9 @@ export function WorkersPage(): JSX.Element {
     isStopped ? "workers?all=true&limit=200" : "workers?limit=200",
   );
   const drift = useData<Drift>("drift", 10_000);
+  const lost = useData<Workers>(isStopped ? null : "workers?lost=true&limit=200");
   if (data === undefined)
-    return error === null ? <Bones /> : <Trouble error={error} reload={reload} />;
+    return error === null ? <Bones /> : <Trouble page="Workers" error={error} reload={reload} />;
   const ofType = data.workers.filter((worker) => type === null || worker.type === type);
   const shown = ofType.filter(({ liveness }) => (liveness === "stopped") === isStopped);
   return (
@@ -67,6 +69,11 @@ export function WorkersPage(): JSX.Element {
           (drift.data?.workers ?? []).map((one) => (
             <DriftNote key={one.type} {...one} workers={data.workers} />
           ))}
+        {!isStopped && (
+          <LostNote
+            workers={(lost.data?.workers ?? []).filter((one) => type === null || one.type === type)}
+          />
+        )}
         {shown.length === 0 && data.unregistered.length === 0 && (
           <NoWorkers isStopped={isStopped} />
         )}
@@ -105,16 +112,21 @@ function PageActs({
 function sayAbout(workers: readonly Worker[], isStopped: boolean): string {
   if (isStopped) return `${f.plural(workers.length, "worker")} ended lately.`;
   if (workers.length === 0) return "None is alive.";
-  const hosts = new Set(workers.map(({ hostname }) => hostname)).size;
-  const used = workers.reduce((sum, { running }) => sum + running, 0);
-  const slots = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
-  const paused = workers.filter(({ desiredState }) => desiredState === "pause").length;
-  const silent = workers.filter(({ liveness }) => liveness !== "alive").length;
+  const alive = workers.filter(({ liveness }) => liveness === "alive");
+  const hosts = new Set(alive.map(({ hostname }) => hostname)).size;
+  const used = alive.reduce((sum, { leases }) => sum + leases, 0);
+  const slots = alive.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  const paused = alive.filter(({ desiredState }) => desiredState === "pause").length;
+  const silent = workers.length - alive.length;
   const more = [
     ...(paused > 0 ? [`${paused} ${paused === 1 ? "is" : "are"} paused`] : []),
     ...(silent > 0 ? [`${silent} ${silent === 1 ? "does" : "do"} not answer`] : []),
   ];
-  return `${workers.length} alive on ${f.plural(hosts, "host")}, ${used} of ${slots} slots in use.${more.length === 0 ? "" : ` ${f.listed(more)}.`}`;
+  const living =
+    alive.length === 0
+      ? "None is alive."
+      : `${alive.length} alive on ${f.plural(hosts, "host")}, ${used} of ${slots} slots in use.`;
+  return `${living}${more.length === 0 ? "" : ` ${f.listed(more)}.`}`;
 }
 
 function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element {
@@ -130,6 +142,42 @@ function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element 
         )}
       </Empty>
     </section>
+  );
+}
+
+const LOST_SHOWN_MAX = 8;
+
+/** How each of them was found dead. */
+const LOST: ReadonlyMap<string | null, string> = new Map([
+  ["gone", "its process was gone"],
+  ["stale", "no heartbeat"],
+  ["hung", "it did not end"],
+]);
+
+/** Is a worker missing? A worker that is gone is in no list of those that are alive. */
+function LostNote({ workers }: { readonly workers: readonly Worker[] }): JSX.Element | null {
+  if (workers.length === 0) return null;
+  const shown = workers
+    .toSorted((a, b) => (b.stoppedAt ?? 0) - (a.stoppedAt ?? 0))
+    .slice(0, LOST_SHOWN_MAX);
+  return (
+    <Note tone="warn">
+      <strong>{f.plural(workers.length, "worker")} lost in the last hour:</strong>{" "}
+      {shown.map((worker, at) => (
+        <span key={worker.id}>
+          {at > 0 && ", "}
+          <WorkerLink id={worker.id} /> ({LOST.get(worker.reason) ?? worker.reason}
+          {worker.stoppedAt !== null && (
+            <>
+              , <Ago at={worker.stoppedAt} word=" ago" />
+            </>
+          )}
+          )
+        </span>
+      ))}
+      {workers.length > shown.length && ` and ${f.count(workers.length - shown.length)} more`}.
+      Their jobs were taken back.
+    </Note>
   );
 }
 
@@ -210,8 +258,9 @@ function GroupHead({
   readonly type: string;
   readonly workers: readonly Worker[];
 }): JSX.Element {
-  const used = workers.reduce((sum, { running }) => sum + running, 0);
-  const slots = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  const alive = workers.filter(({ liveness }) => liveness === "alive");
+  const used = alive.reduce((sum, { leases }) => sum + leases, 0);
+  const slots = alive.reduce((sum, { concurrency }) => sum + concurrency, 0);
   const queues = [...new Set(workers.flatMap((worker) => worker.queues))];
   const live = workers.filter(({ liveness }) => liveness !== "stopped");
   const paused = live.filter(({ desiredState }) => desiredState === "pause");
@@ -222,7 +271,7 @@ function GroupHead({
       <span class="sm dim">
         {live.length === 0
           ? f.plural(workers.length, "ended worker")
-          : `${live.length} alive · ${used} of ${slots} slots`}{" "}
+          : `${alive.length} alive · ${used} of ${slots} slots`}{" "}
         · {queues.length === 1 ? "queue" : "queues"} {f.listed(queues, 6)}
       </span>
       {live.length > 0 && (
@@ -334,10 +383,10 @@ function Card({
           <Build id={worker.version} warn={worker.version !== newest && !isStopped} />
         </span>
       </div>
-      {!isStopped && <Squares used={worker.running} of={worker.concurrency} />}
+      {!isStopped && <Squares used={worker.leases} of={worker.concurrency} />}
       <dl class="pairs">
         <Pair name={isStopped ? "Done" : "Slots"}>
-          {isStopped ? f.brief(worker.done) : `${worker.running} of ${worker.concurrency}`}
+          {isStopped ? f.brief(worker.done) : `${worker.leases} of ${worker.concurrency}`}
         </Pair>
         <Pair name="Seen">
           {isLate ? (
@@ -363,7 +412,7 @@ function CardNote({
   readonly worker: Worker;
   readonly isBlocked: boolean;
 }): JSX.Element | null {
-  const { blockedMs, blockedStack, reason, liveness, desiredState, running, leasesLost } = worker;
+  const { blockedMs, blockedStack, reason, liveness, desiredState, leases, leasesLost } = worker;
   if (liveness === "stopped")
     return reason === null ? null : <p class="sm dim">It ended: {reason}.</p>;
   if (liveness === "stale")
@@ -393,7 +442,7 @@ function CardNote({
   if (desiredState === "drain")
     return (
       <p class="sm dim">
-        It ends when its {f.plural(running, "job")} {running === 1 ? "has" : "have"}.
+        It ends when its {f.plural(leases, "job")} {leases === 1 ? "has" : "have"}.
       </p>
     );
   return leasesLost > 0 ? <p class="sm dim">It has lost {f.plural(leasesLost, "lease")}.</p> : null;
@@ -463,7 +512,7 @@ const WHAT: Readonly<Record<WorkerAction, (jobs: number) => string>> = {
 
 export function askWorkers(action: WorkerAction, workers: readonly Worker[]): void {
   const [only] = workers;
-  const jobs = workers.reduce((sum, { running }) => sum + running, 0);
+  const jobs = workers.reduce((sum, { leases }) => sum + leases, 0);
   const many =
     workers.length === 1 && only !== undefined
       ? f.workerName(only.id)
@@ -492,7 +541,7 @@ export function WorkerPage({ id }: { readonly id: string }): JSX.Element {
   return (
     <>
       <Crumbs>{[<a href={to("workers")}>Workers</a>, <span class="mono dim">{id}</span>]}</Crumbs>
-      <Shown from={from}>
+      <Shown from={from} page={f.workerName(id)}>
         {(data) =>
           "worker" in data ? (
             <OneWorker worker={data.worker} leases={leases.data?.leases ?? []} />
@@ -558,7 +607,14 @@ function OneWorker({
         </div>
         <div class="stack">
           <Card worker={worker} newest={worker.version} isAt={false} />
-          <Panel title="So far">
+          <Panel
+            title="So far"
+            aside={
+              <>
+                as of its last heartbeat, <Ago at={worker.heartbeatAt} word=" ago" />
+              </>
+            }
+          >
             <div class="body">
               <dl class="facts">
                 <dt>Claimed</dt>

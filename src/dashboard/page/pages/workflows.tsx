@@ -113,7 +113,7 @@ export function WorkflowPage({ name }: { readonly name: string }): JSX.Element {
   return (
     <>
       <Crumbs>{[<a href={to("workflows")}>Workflows</a>, name]}</Crumbs>
-      <Shown from={from}>
+      <Shown from={from} page={name}>
         {({ workflow }) => (
           <>
             <Head

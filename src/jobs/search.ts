@@ -9,7 +9,9 @@ import { home, type Status } from "../core/job.ts";
 import { ALERT_QUEUE, versionsOf } from "../core/name.ts";
 import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { taggedIds } from "../jobs/list.ts";
+import { sleep } from "../core/runtime.ts";
+import { newestIds, summaries, taggedIds } from "./list.ts";
+import type { JobSummary, ListFilter } from "./store.ts";
 
 /** How many jobs a search looks at, over all its calls. */
 export const LOOK_MAX = 100_000;
@@ -24,6 +26,9 @@ const SLICE_MS = 8;
 
 /** Jobs of a key or a tag that are compared at once. */
 const NAMED_PAGE = 500;
+
+/** Jobs whose inputs are read to be shown and compared at once: each may have 256 KiB. */
+const SHOWN_PAGE = 50;
 
 /** Workers of one build. */
 const WORKERS_MAX = 500;
@@ -47,6 +52,8 @@ export interface SearchFilter {
   readonly error?: string | undefined;
   /** Part of the text of the input, as it is stored. */
   readonly payload?: string | undefined;
+  /** Whether an input, as it is stored, matches: what is hidden must not be compared in the database. */
+  readonly shows?: ((payload: string) => boolean) | undefined;
   readonly before?: string | undefined;
   readonly limit: number;
   /** How many jobs to look at, at most. */
@@ -107,7 +114,8 @@ async function searchSlices(engine: Engine, wanted: Wanted, bounds: Bounds): Pro
   const ids: string[] = [];
   let { high } = bounds;
   let looked = 0;
-  let size = SLICE_FIRST;
+  const most = wanted.shows === undefined ? SLICE_MAX : SHOWN_PAGE;
+  let size = Math.min(SLICE_FIRST, most);
   for (;;) {
     const sliceAt = engine.runtime.monotonic();
     size = Math.min(size, look - looked);
@@ -120,7 +128,7 @@ async function searchSlices(engine: Engine, wanted: Wanted, bounds: Bounds): Pro
     high = slice.next;
     const now = engine.runtime.monotonic();
     if (looked >= look || now - startedAt > TIME_MS) return { ids, looked, next: high };
-    if (now - sliceAt < SLICE_MS) size = Math.min(SLICE_MAX, size * 2);
+    if (now - sliceAt < SLICE_MS) size = Math.min(most, size * 2);
   }
 }
 
@@ -185,16 +193,33 @@ async function matches(
   slice: Bounds,
   limit: number,
 ): Promise<string[]> {
-  const { status } = wanted;
-  const rows = await engine.all<{ id: string }>(sql`
-    select p.id
+  const { status, shows } = wanted;
+  const rows = await engine.all<Match>(sql`
+    select p.id${payloadOf(wanted)}
       from ${tableOf(status)} p
      where ${isOf(status)}
            ${within(slice)}
            ${conditions(engine, wanted)}
      order by p.id desc
-     limit ${limit}`);
-  return rows.map(({ id }) => id);
+     limit ${shows === undefined ? limit : SHOWN_PAGE}`);
+  return shown(wanted, rows).slice(0, limit);
+}
+
+interface Match {
+  readonly id: string;
+  /** Only where it is compared here. */
+  readonly payload?: string;
+}
+
+function payloadOf({ shows }: Wanted): Sql {
+  if (shows === undefined) return nothing;
+  return sql`, (select j.payload from holdfast.job j where j.id = p.id) as payload`;
+}
+
+/** The ids of those that match as they are shown. */
+function shown({ shows }: Wanted, rows: readonly Match[]): string[] {
+  const matching = rows.filter(({ payload }) => shows === undefined || shows(payload ?? "null"));
+  return matching.map(({ id }) => id);
 }
 
 /** `coalesce` keeps the planner from other indexes: the range of ids is the way. */
@@ -280,28 +305,34 @@ function ranOn(engine: Engine, status: Status | undefined, workers: readonly str
 async function searchNamed(engine: Engine, wanted: Wanted, bounds: Bounds): Promise<Found> {
   const { limit, look } = wanted;
   const startedAt = engine.runtime.monotonic();
+  const page = wanted.shows === undefined ? NAMED_PAGE : SHOWN_PAGE;
   const ids: string[] = [];
   let { high } = bounds;
   let looked = 0;
   for (;;) {
-    const named = await namedIds(engine, wanted, { ...bounds, high });
+    const named = await namedIds(engine, wanted, { ...bounds, high }, page);
     const found = named.length === 0 ? [] : await matchesOf(engine, wanted, named);
     ids.push(...found.slice(0, limit - ids.length));
     looked += named.length;
     if (ids.length >= limit) return { ids, looked, next: ids.at(-1) ?? null };
-    if (named.length < NAMED_PAGE) return { ids, looked, next: null };
+    if (named.length < page) return { ids, looked, next: null };
     high = named.at(-1);
     const isLate = engine.runtime.monotonic() - startedAt > TIME_MS;
     if (looked >= look || isLate) return { ids, looked, next: high ?? null };
   }
 }
 
-async function namedIds(engine: Engine, wanted: Wanted, bounds: Bounds): Promise<string[]> {
+async function namedIds(
+  engine: Engine,
+  wanted: Wanted,
+  bounds: Bounds,
+  limit: number,
+): Promise<string[]> {
   const { key, tags = [] } = wanted;
   if (tags.length > 0) {
     const { low = firstIdAt(0), most = LAST_ID } = bounds;
     const range = { from: low, to: most };
-    return taggedIds(engine, { tags, range, before: bounds.high ?? null, limit: NAMED_PAGE });
+    return taggedIds(engine, { tags, range, before: bounds.high ?? null, limit });
   }
   const rows = await engine.all<{ id: string }>(sql`
     select p.id
@@ -309,7 +340,7 @@ async function namedIds(engine: Engine, wanted: Wanted, bounds: Bounds): Promise
      where p.job_key = ${key ?? ""}
            ${within(bounds)}
      order by p.job_key desc, p.id desc
-     limit ${NAMED_PAGE}`);
+     limit ${limit}`);
   return rows.map(({ id }) => id);
 }
 
@@ -323,15 +354,15 @@ async function matchesOf(
   const { status, key, tags = [] } = wanted;
   // A key is compared where jobs of tags were read.
   const hasKey = key === undefined || tags.length === 0 ? nothing : sql`and p.job_key = ${key}`;
-  const rows = await engine.all<{ id: string }>(sql`
-    select p.id
+  const rows = await engine.all<Match>(sql`
+    select p.id${payloadOf(wanted)}
       from ${tableOf(status)} p
      where ${isOf(status)}
        and ${engine.among(sql`p.id`, named)}
            ${hasKey}
            ${conditions(engine, wanted)}
      order by p.id desc`);
-  return rows.map(({ id }) => id);
+  return shown(wanted, rows);
 }
 
 function later(a: string | undefined, b: string | undefined): string | undefined {
@@ -342,4 +373,47 @@ function later(a: string | undefined, b: string | undefined): string | undefined
 function earlier(a: string | undefined, b: string | undefined): string | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return a < b ? a : b;
+}
+
+// Lists of jobs are searches, too: a filter that nothing matches must not walk the whole table in one statement.
+
+export interface JobPage {
+  readonly jobs: readonly JobSummary[];
+  /** Where the next page begins; null: there is none. A page may be short, or empty, and have a next. */
+  readonly next: string | null;
+}
+
+/** One page, within the time of a search. */
+export async function listPage(engine: Engine, filter: ListFilter): Promise<JobPage> {
+  if (isOrdered(filter)) {
+    const newest = await newestIds(engine, filter);
+    const next = newest.length < filter.limit ? null : (newest.at(-1) ?? null);
+    return { jobs: await summaries(engine, newest), next };
+  }
+  const { ids, next } = await search(engine, { ...filter, look: LOOK_MAX });
+  return { jobs: await summaries(engine, ids), next };
+}
+
+/** Nearly every row of an index matches, so that one statement reads hardly more than the page. */
+function isOrdered({ status, queue, task, key, tags = [] }: ListFilter): boolean {
+  if (queue !== undefined || task !== undefined || key !== undefined || tags.length > 0)
+    return false;
+  return status !== "done" && (status === undefined || home[status] !== "waiting");
+}
+
+/** Each call looks at hundreds of jobs or more. */
+const LIST_CALLS_MAX = 100_000;
+
+/** A whole page, in as many calls as it takes. The rest of the process runs between them: SQLite is in its thread. */
+export async function list(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  let rest = filter;
+  for (let calls = 0; calls < LIST_CALLS_MAX; calls += 1) {
+    const { jobs, next } = await listPage(engine, rest);
+    found.push(...jobs);
+    if (next === null || found.length >= filter.limit) break;
+    rest = { ...filter, before: next, limit: filter.limit - found.length };
+    await sleep(engine.runtime, 0);
+  }
+  return found;
 }

@@ -1,0 +1,117 @@
+/** The examples in the help of each command. */
+import type { Command } from "commander";
+
+/** The help of `holdfast schedules` shows the first of those that begin with `schedules`. */
+export const examples: readonly string[] = `
+start --tasks tasks.ts --watch
+start --url postgres://shop@db.internal/shop --tasks dist/tasks.js
+work --tasks dist/tasks.js --queue mail,reports --concurrency 20
+work --tasks dist/tasks.js --processes 4
+serve --url postgres://shop@db.internal/shop --port 8080
+enqueue mail.send '{"to":"ada@example.com"}'
+enqueue report.build --delay 2h --key report-2027-01
+jobs --status failed --task mail.send
+jobs --queue mail --limit 50 --json
+job 01890a5d
+job 01890a5d --follow
+explain 01890a5d
+explain --queue mail
+retry 01890a5d
+retry --task mail.send --since 1h --dry-run
+cancel 01890a5d
+cancel --queue reports --status scheduled --reason 'wrong month'
+flows list --kind batch
+flows show 01890a5d-5c1e-7000-8000-000000000001
+flows enqueue nightly flow.json
+flows cancel 01890a5d-5c1e-7000-8000-000000000001
+flows retry 01890a5d-5c1e-7000-8000-000000000001 --attempts 2
+rerun 01890a5d --from charge --confirm charge --dry-run
+rerun 01890a5d --from-start --input '{"month":2}'
+dead-letters list --task mail.send
+dead-letters groups
+dead-letters revive 01890a5d --input '{"to":"ada@example.com"}'
+bulk list
+bulk show 01890a5d
+bulk delete --status done --until 7d --dry-run
+bulk move --to slow --task report.build
+bulk priority --to 10 --task report.build
+bulk stop 01890a5d --reason 'wrong filter'
+bulk resume 01890a5d
+stats
+stats --exact --json
+top
+top --once
+leases --expired
+workers list --type mailer
+workers show mailer-01a1dee7
+workers stop mailer-01a1dee7
+workers drain --type mailer
+workers pause --all --reason 'database upgrade'
+workers resume --all
+workers limit mailer 3
+schedules list --paused
+schedules create nightly --task report.send --cron '30 2 * * *'
+schedules create sync --task shop.sync --every 15m --overlap skip
+schedules show nightly
+schedules runs nightly --limit 50
+schedules next '30 2 * * *' --time-zone Europe/Berlin
+schedules edit nightly --cron '0 3 * * *'
+schedules pause nightly --reason 'report is being rewritten'
+schedules resume nightly
+schedules run nightly
+schedules delete nightly
+locks list --type invoice
+locks stats --last 24h
+locks release invoice:42 --reason 'its owner is gone'
+queues list
+queues set mail --concurrency 5 --rate 100/1m
+queues set api --each-lane --rate 5/1s --concurrency 2
+queues set mail --concurrency none
+queues pause mail --reason 'mail server is down'
+queues resume mail
+alerts list --all
+alerts rules
+alerts test
+doctor --quick
+doctor --fix --reason 'after the restore'
+effects list
+effects resolve 01890a5d charge --done --result '{"paid":true}'
+effects resolve 01890a5d charge --not-done
+items list --workflow order --status paid
+items show 01890a5d
+items history 01890a5d
+audit list --actor ada
+audit verify
+audit prune --keep 365d
+migrate
+migrate --dry-run
+copy sqlite:holdfast.db postgres://shop@db.internal/shop
+tokens list
+tokens create --name ci --role operator --expires 90d
+tokens revoke ci
+config
+config --all
+completion bash
+completion zsh
+completion fish
+demo
+demo --orders 5000 --workers 8
+verify --url postgres://postgres@localhost/postgres --minutes 10
+`
+  .trim()
+  .split("\n");
+
+const SHOWN_MAX = 3;
+
+export function addExamples(program: Command): void {
+  for (const command of program.commands) {
+    addExample(command, command.name());
+    for (const part of command.commands) addExample(part, `${command.name()} ${part.name()}`);
+  }
+}
+
+function addExample(command: Command, path: string): void {
+  const own = examples.filter((line) => line === path || line.startsWith(`${path} `));
+  const lines = own.slice(0, SHOWN_MAX).map((line) => `\n  holdfast ${line}`);
+  command.addHelpText("after", `\nExample${lines.length === 1 ? "" : "s"}:${lines.join("")}`);
+}

@@ -44,7 +44,7 @@ export {
   type TaskOptions,
   type UserTransaction,
 } from "./core/task.ts";
-export type { Place } from "./database/open.ts";
+export type { DatabaseLocation } from "./database/open.ts";
 export type { EnqueueOptions, TaskCall } from "./jobs/enqueue.ts";
 export type { Job, Jobs, JobView } from "./jobs/jobs.ts";
 export type { OnConflict } from "./jobs/store.ts";

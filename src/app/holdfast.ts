@@ -12,7 +12,7 @@ import { checkKnown } from "../core/options.ts";
 import { Redaction, redactingLogger } from "../config/redaction.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
-import type { Place } from "../database/open.ts";
+import type { DatabaseLocation } from "../database/open.ts";
 import { DeadLetters } from "../dead-letters/dead-letters.ts";
 import { Explainer } from "../explain/explain.ts";
 import { Batches, Flows } from "../flows/flows.ts";
@@ -97,16 +97,16 @@ const KNOWN = new Set(
  * const holdfast = await openHoldfast("postgres://localhost/shop", { logger: console });
  * ```
  */
-export async function openHoldfast(place: Place, options?: HoldfastOptions): Promise<Holdfast>;
+export async function openHoldfast(location: DatabaseLocation, options?: HoldfastOptions): Promise<Holdfast>;
 
 /** @internal Also takes an open store. */
 export async function openHoldfast(
-  place: Place | Store,
+  location: DatabaseLocation | Store,
   options?: HoldfastOptions,
 ): Promise<Holdfast>;
 
 export async function openHoldfast(
-  place: Place | Store,
+  location: DatabaseLocation | Store,
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkNode();
@@ -122,7 +122,7 @@ export async function openHoldfast(
     });
   }
   if (version !== undefined) checkName("version", version);
-  const store = isStore(place) ? place : await openStore(place, rest);
+  const store = isStore(location) ? location : await openStore(location, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
     await warnOfHazards(store, options.logger);
@@ -152,8 +152,8 @@ async function warnOfHazards({ db }: Store, logger: Logger | undefined): Promise
   }
 }
 
-function isStore(place: Place | Store): place is Store {
-  return typeof place === "object" && place !== null && "jobs" in place;
+function isStore(location: DatabaseLocation | Store): location is Store {
+  return typeof location === "object" && location !== null && "jobs" in location;
 }
 
 /** An open database: enqueues jobs, inspects and changes them, and runs workers. Made by `openHoldfast()`. */
@@ -191,7 +191,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
   /** Reads and verifies the audit log. */
   readonly audit: Audit;
   /** Counts of jobs, by minute and by status. */
-  readonly figures: Stats;
+  readonly metrics: Stats;
   /** Creates and edits schedules. */
   readonly schedules: Schedules;
   /** @internal */
@@ -218,7 +218,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.version = version;
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
-    this.figures = new Stats(store.stats);
+    this.metrics = new Stats(store.stats);
     const newId = makeIds(runtime);
     this.newId = newId;
     const explainer = new Explainer(store.explain);
@@ -260,21 +260,21 @@ export class Holdfast extends Sender implements AsyncDisposable {
   }
 
   /**
-   * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
+   * Calls `onPending` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
    * your own workers on `leases`. Returns a function that ends the subscription.
    */
   subscribe(
     queue: string,
-    hear: (queue: string) => void | Promise<void>,
+    onPending: (queue: string) => void | Promise<void>,
     options: { readonly poll?: Duration } = {},
   ): () => Promise<void> {
     this.#checkOpen();
     checkKnown(options, SUBSCRIBE_OPTIONS);
-    if (typeof hear !== "function") {
-      throw new InvalidArgumentError({ field: "hear", problem: "pass a function to call." });
+    if (typeof onPending !== "function") {
+      throw new InvalidArgumentError({ field: "onPending", problem: "pass a function to call." });
     }
     const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
-    const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
+    const subscription = new Subscription(this, { queue: checkName("queue", queue), onPending, pollMs });
     this.#subscriptions.add(subscription);
     return async () => {
       this.#subscriptions.delete(subscription);
@@ -415,7 +415,7 @@ const TASK_PARTS = [
   "leases",
   "workers",
   "audit",
-  "figures",
+  "metrics",
   "schedules",
 ] as const;
 const TASK_CALLS = ["enqueue", "enqueueMany", "emit", "within", "stats"] as const;

@@ -3,7 +3,7 @@ import { Argument, Command, type Option } from "commander";
 import type { CommandKit, Terminal } from "../terminal/terminal.ts";
 
 /** What can follow the words of a path, such as `holdfast schedules`. */
-interface Place {
+interface CommandPath {
   readonly path: string;
   readonly commands: readonly Choice[];
   readonly flags: readonly Flag[];
@@ -47,15 +47,15 @@ function show(terminal: Terminal, shell: Shell, { parent }: Command): void {
   else terminal.print(script);
 }
 
-function placesOf(program: Command): Place[] {
-  const visit = (command: Command, path: string): Place[] => [
+function placesOf(program: Command): CommandPath[] {
+  const visit = (command: Command, path: string): CommandPath[] => [
     placeOf(command, path),
     ...command.commands.flatMap((part) => visit(part, `${path} ${part.name()}`)),
   ];
   return visit(program, program.name());
 }
 
-function placeOf(command: Command, path: string): Place {
+function placeOf(command: Command, path: string): CommandPath {
   const help = command.createHelp();
   const first = command.registeredArguments.at(0)?.argChoices ?? [];
   const parts = help.visibleCommands(command);
@@ -93,7 +93,7 @@ function choicesIn(about: string): string[] {
 }
 
 /** The flags whose values are completed alike, as the words that are before the value. */
-function byValues(places: readonly Place[]): [values: string, before: string[]][] {
+function byValues(places: readonly CommandPath[]): [values: string, before: string[]][] {
   const found = new Map<string, string[]>();
   for (const { path, flags } of places) {
     for (const { word, values } of flags.filter(({ takesValue }) => takesValue)) {
@@ -105,7 +105,7 @@ function byValues(places: readonly Place[]): [values: string, before: string[]][
 }
 
 /** The paths that a word leads to. */
-function pathsIn(places: readonly Place[]): string[] {
+function pathsIn(places: readonly CommandPath[]): string[] {
   return places.slice(1).map(({ path }) => path);
 }
 
@@ -113,7 +113,7 @@ function doubleQuoted(words: readonly string[]): string {
   return words.map((word) => `"${word}"`).join(" | ");
 }
 
-function bashScript(places: readonly Place[]): string {
+function bashScript(places: readonly CommandPath[]): string {
   const values = byValues(places).map(
     ([words, before]) => `    ${doubleQuoted(before)}) words="${words}" ;;`,
   );
@@ -147,7 +147,7 @@ ${words.join("\n")}
 complete -o bashdefault -o default -F _holdfast holdfast`;
 }
 
-function zshScript(places: readonly Place[]): string {
+function zshScript(places: readonly CommandPath[]): string {
   const values = byValues(places).map(
     ([words, before]) =>
       `    (${doubleQuoted(before)}) ${words === "" ? "_files" : `compadd -- ${words}`}; return ;;`,
@@ -193,7 +193,7 @@ function quotedForZsh(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-function fishScript(places: readonly Place[]): string {
+function fishScript(places: readonly CommandPath[]): string {
   const lines = places.flatMap(({ path, commands, flags }) => {
     const here = `complete -c holdfast -n '__holdfast_at ${path}'`;
     return [

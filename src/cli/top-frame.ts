@@ -404,7 +404,7 @@ async function failuresOf({ jobs }: Holdfast): Promise<Failure[]> {
 
 /** For a large number of jobs, the monitor's count is good enough. */
 async function depths(holdfast: Holdfast): Promise<readonly QueueStats[]> {
-  const counted = await holdfast.figures.counts();
+  const counted = await holdfast.metrics.counts();
   if (counted === null || counted.ageMs > COUNTS_MS_MAX) return holdfast.stats();
   const jobs = counted.queues.flatMap(({ counts }) => Object.values(counts));
   const isLarge = jobs.reduce((sum, some) => sum + some, 0) > COUNTED_MAX;

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { ITEM_LEVELS_MAX } from "../core/item.ts";
 import type { Engine, Row } from "../database/engine.ts";
-import { partsOf } from "../database/introspection.ts";
+import { partsOf } from "../database/dialect.ts";
 import { sql, Sql, type SqlValue } from "../database/sql.ts";
 
 export interface CopiedTable {
@@ -175,7 +175,7 @@ export async function* pagesOf(pages: Pages, from: Position): AsyncGenerator<Pag
 
 function pageQuery({ engine, table, columns }: Pages, at: Position, limit: number): Sql {
   const slice = table.slices?.[at.slice] ?? sql`1 = 1`;
-  const after = at.after === null ? sql`1 = 1` : engine.introspection.after(table.key, at.after);
+  const after = at.after === null ? sql`1 = 1` : engine.dialect.after(table.key, at.after);
   return sql`
     select ${names(columns)}
       from ${tableOf(table.name)}

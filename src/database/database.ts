@@ -23,7 +23,7 @@ export interface Database {
   /** The database's name, which is the same in every process that uses it. */
   readonly database: string;
   /** How many poll cycles a worker should run at once. */
-  readonly lanes: number;
+  readonly pollCycles: number;
   /** How another thread opens the same database; null: it cannot (a database in memory). */
   readonly address: StoreAddress | null;
 
@@ -83,7 +83,7 @@ export class EngineDatabase implements Database {
   readonly engine: Engine;
   readonly name: string;
   readonly database: string;
-  readonly lanes: number;
+  readonly pollCycles: number;
   readonly address: StoreAddress | null;
   readonly #push: Push;
   readonly #listeners = new Set<(hint: Hint) => void>();
@@ -95,7 +95,7 @@ export class EngineDatabase implements Database {
     this.engine = engine;
     this.name = engine.name;
     this.database = engine.database;
-    this.lanes = engine.lanes;
+    this.pollCycles = engine.pollCycles;
     this.address = engine.address;
     this.#push = push;
   }

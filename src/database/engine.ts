@@ -55,7 +55,7 @@ export interface LaneQuery {
 }
 
 /** Queries whose fastest form depends on the database, and the parts of its schema. */
-export interface Introspection {
+export interface Dialect {
   /** The first `limit` ids of a table that are in none of the others, in the form that is fastest for a million ids. */
   absent(from: Sql, others: readonly Sql[], limit: number): Sql;
   /** The condition that a row comes after these values in an index, in the form that uses the index. */
@@ -106,8 +106,8 @@ export interface Engine {
   readonly database: string;
   readonly runtime: Runtime;
   /** How many poll cycles a worker should run at once. */
-  readonly lanes: number;
-  readonly introspection: Introspection;
+  readonly pollCycles: number;
+  readonly dialect: Dialect;
 
   /** The database's clock in milliseconds, as SQL. */
   now(): Sql;
@@ -205,7 +205,7 @@ export interface Engine {
   hazards?(): Promise<string[]>;
 
   /** Hints about what other processes changed. */
-  listen(hear: (hint: Hint) => void): () => void;
+  listen(onHint: (hint: Hint) => void): () => void;
   /** Omitted: the database does not push. */
   pushState?(): PushState;
   /** Sends other processes a hint, unless they notice the change by themselves. */

@@ -18,7 +18,7 @@ export interface StoreOptions {
 }
 
 /** The location of the database: a URL, or a `pg` pool of the application. */
-export type Place = string | PgPool;
+export type DatabaseLocation = string | PgPool;
 
 /** MySQL cannot push. Processes that use a database of the same name share one channel. */
 export async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | null> {

@@ -45,7 +45,7 @@ export async function inTurn<A>(
   return answers;
 }
 
-interface Dialect {
+interface Syntax {
   readonly prefix: string;
   placeholder(position: number): string;
 }
@@ -57,12 +57,12 @@ export interface Statement {
 
 /** Compiles templates into text and values. */
 export class Compiler {
-  readonly #dialect: Dialect;
+  readonly #syntax: Syntax;
   /** The texts of templates without nested ones, by call site: the common case. */
   readonly #texts = new WeakMap<readonly string[], string>();
 
-  constructor(dialect: Dialect) {
-    this.#dialect = dialect;
+  constructor(syntax: Syntax) {
+    this.#syntax = syntax;
   }
 
   compile(query: Sql): Statement {
@@ -79,7 +79,7 @@ export class Compiler {
     const values: Parameter[] = [];
     const chunks: string[] = [];
     this.#append(query, chunks, values);
-    return { text: chunks.join("").replaceAll("holdfast.", this.#dialect.prefix), values };
+    return { text: chunks.join("").replaceAll("holdfast.", this.#syntax.prefix), values };
   }
 
   #append(query: Sql, chunks: string[], values: Parameter[]): void {
@@ -89,7 +89,7 @@ export class Compiler {
       const part = query.parts[index] as Parameter | Sql;
       if (part instanceof Sql) return this.#append(part, chunks, values);
       values.push(part);
-      chunks.push(this.#dialect.placeholder(values.length));
+      chunks.push(this.#syntax.placeholder(values.length));
     });
   }
 }

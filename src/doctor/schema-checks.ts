@@ -1,6 +1,6 @@
 /** Whether the schema is what the migrations create. */
 import { asking, type Check } from "../database/check.ts";
-import { partsOf } from "../database/introspection.ts";
+import { partsOf } from "../database/dialect.ts";
 import { sql } from "../database/sql.ts";
 
 export const schemaChecks: readonly Check[] = [
@@ -13,7 +13,7 @@ export const schemaChecks: readonly Check[] = [
       "Create them again as the migrations do (database/migrations/<engine> in the package), or restore the schema from a backup.",
     cost: "full",
     find: async (engine, { limit }) => {
-      const there = new Set(await engine.introspection.catalogue(engine));
+      const there = new Set(await engine.dialect.catalogue(engine));
       return partsOf(engine.migrations)
         .filter((part) => !there.has(part))
         .slice(0, limit)

@@ -39,7 +39,7 @@ const WORKERS_MAX = 1_000;
 const NONE: Bounded = { count: 0, isMore: false };
 
 /** Of one job in `ready`. */
-interface Place {
+interface ReadyPosition {
   readonly lane: string;
   readonly place: number;
 }
@@ -118,7 +118,7 @@ export class SqlExplain {
     now: number,
   ): Promise<Pick<JobFacts, "queue" | "limits" | "before">> {
     const { id, queue } = job;
-    const [place] = await this.#engine.all<Place>(
+    const [place] = await this.#engine.all<ReadyPosition>(
       sql`select lane, place from holdfast.ready where id = ${id}`,
     );
     return {
@@ -129,7 +129,7 @@ export class SqlExplain {
   }
 
   /** How many jobs of the same lane are claimed first. */
-  #before({ id, queue }: JobState, { lane, place }: Place): Promise<Bounded> {
+  #before({ id, queue }: JobState, { lane, place }: ReadyPosition): Promise<Bounded> {
     const engine = this.#engine;
     return this.#bounded(sql`
       select 1 as one
@@ -295,7 +295,7 @@ export class SqlExplain {
     readonly running: number;
     readonly longest: Holder | null;
   }> {
-    const { from, queue: ofQueue, lane } = this.#engine.introspection.sparse.leases;
+    const { from, queue: ofQueue, lane } = this.#engine.dialect.sparse.leases;
     const held = sql`${ofQueue} = ${queue} and ${of === "lane" ? sql`${lane} = ${name}` : sql`${lane} is not null`}
          ${of === "task" ? sql`and ${isOfTask(name ?? "")}` : sql``}`;
     const [row] = await this.#engine.all<{ running: number }>(

@@ -3,7 +3,7 @@ import { subjects } from "../audit/entry.ts";
 import { asking, type Check, deleting, type Look, type Offender } from "../database/check.ts";
 import { isId } from "../core/id.ts";
 import { type Engine, TABLES } from "../database/engine.ts";
-import { absentByJoin } from "../database/introspection.ts";
+import { absentByJoin } from "../database/dialect.ts";
 import { sql, type Sql } from "../database/sql.ts";
 
 const JOB = sql`holdfast.job`;
@@ -48,8 +48,8 @@ export const placeChecks: readonly Check[] = [
     remedy: "Rows were deleted manually. Enqueue the jobs again from their rows in `job`.",
     cost: "full",
     find: asking<{ id: string }>(
-      ({ introspection }, { limit }) =>
-        introspection.absent(JOB, [finished, ready, waiting, lease], limit),
+      ({ dialect }, { limit }) =>
+        dialect.absent(JOB, [finished, ready, waiting, lease], limit),
       ({ id }) => aboutJob(id, "is in none of ready, waiting, lease and finished"),
     ),
   },
@@ -66,7 +66,7 @@ export const placeChecks: readonly Check[] = [
 ];
 
 /** Live jobs are few compared to all jobs, so each is looked up. */
-function withoutJob({ introspection }: Engine, { limit }: Look): Sql {
+function withoutJob({ dialect }: Engine, { limit }: Look): Sql {
   const strays = (table: Sql): Sql => absentByJoin(table, [JOB], limit);
   return sql`
     select id, 'ready' as place from (${strays(ready)}) pending
@@ -75,7 +75,7 @@ function withoutJob({ introspection }: Engine, { limit }: Look): Sql {
      union all
     select id, 'lease' from (${strays(lease)}) held
      union all
-    select id, 'finished' from (${introspection.absent(finished, [JOB], limit)}) ended
+    select id, 'finished' from (${dialect.absent(finished, [JOB], limit)}) ended
      limit ${limit}`;
 }
 

@@ -31,7 +31,7 @@ export interface App {
   readonly workers: {
     list(options: { limit: number; all: boolean }): Promise<readonly Names[]>;
   };
-  readonly figures: {
+  readonly metrics: {
     counts(): Promise<{ readonly queues: readonly { readonly queue: string }[] } | null>;
   };
 }
@@ -101,7 +101,7 @@ async function list({ terminal, open }: Kit, { url, tag, ...rest }: Options): Pr
   terminal.print(...page(shown, { ...filter, next, short }, terminal));
 }
 
-interface Place {
+interface ShownPage {
   readonly before?: string;
   /** Where the next page begins; null: there is none. */
   readonly next: string | null;
@@ -113,7 +113,7 @@ function idsOf(found: readonly JobSummary[]): string[] {
   return found.map(({ id }) => id);
 }
 
-function page(shown: readonly JobSummary[], place: Place, terminal: Terminal): string[] {
+function page(shown: readonly JobSummary[], place: ShownPage, terminal: Terminal): string[] {
   const { colors } = terminal;
   return [
     ...jobTable(shown, place.short, terminal),
@@ -198,7 +198,7 @@ function inDoubt(shown: readonly JobSummary[]): string[] {
 }
 
 /** Makes clear when a page is not the whole list. */
-function footer(shown: readonly JobSummary[], { before, next, short }: Place): string {
+function footer(shown: readonly JobSummary[], { before, next, short }: ShownPage): string {
   const queues = new Set(shown.map(({ queue }) => queue));
   const where = queues.size === 1 ? ` in queue ${shown[0]?.queue ?? ""}` : "";
   const said = `${counted(shown.length, "job")}${where}`;
@@ -262,13 +262,13 @@ export async function jobId({ jobs }: Pick<App, "jobs">, typed: string): Promise
  * workers or the last count of the monitor know the names.
  */
 export async function unknownNames(
-  { jobs, workers, figures }: App,
+  { jobs, workers, metrics }: App,
   { queue, task }: { readonly queue?: string; readonly task?: string },
 ): Promise<string> {
   if (queue === undefined && task === undefined) return "";
   const found = await jobs.list({ limit: NAMES_SEEN_MAX });
   const alive = await workers.list({ limit: NAMES_SEEN_MAX, all: true });
-  const perQueue = (await figures.counts())?.queues ?? [];
+  const perQueue = (await metrics.counts())?.queues ?? [];
   const seen = [...found, ...perQueue].map((row) => row.queue);
   const queues = [...seen, ...alive.flatMap((worker) => worker.queues)];
   const tasks = [...found.map((job) => job.task), ...alive.flatMap((worker) => worker.tasks)];

@@ -258,7 +258,7 @@ function fenceOf(lease: Fence): Fence {
 
 interface SubscriptionOptions {
   readonly queue: string;
-  readonly hear: (queue: string) => void | Promise<void>;
+  readonly onPending: (queue: string) => void | Promise<void>;
   readonly pollMs: number;
 }
 
@@ -269,7 +269,7 @@ export class Subscription {
 
   constructor(
     parts: { store: { db: Database; jobs: JobsStore }; runtime: Runtime; logger: Logger },
-    { queue, hear, pollMs }: SubscriptionOptions,
+    { queue, onPending, pollMs }: SubscriptionOptions,
   ) {
     const { store, runtime, logger } = parts;
     this.#loop = new Loop({
@@ -277,7 +277,7 @@ export class Subscription {
       runtime,
       logger,
       once: async () => {
-        if (await store.jobs.hasPending(queue)) await hear(queue);
+        if (await store.jobs.hasPending(queue)) await onPending(queue);
         return pollMs;
       },
     });

@@ -55,7 +55,7 @@ export async function expireLate(
   limit: number,
 ): Promise<SettledWithDependents> {
   const { engine } = context;
-  const { sparse } = engine.introspection;
+  const { sparse } = engine.dialect;
   const expired = await engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const late: Late[] = [];
@@ -95,7 +95,7 @@ export async function upcoming({ engine, hooks }: MoveContext): Promise<Upcoming
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
            (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs",
-           (select start_by from ${engine.introspection.sparse.deadlines} where start_by >= 0 order by start_by limit 1) - ${engine.now()}
+           (select start_by from ${engine.dialect.sparse.deadlines} where start_by >= 0 order by start_by limit 1) - ${engine.now()}
              as "pendingUntilMs",
            (select start_by from holdfast.waiting where start_by is not null order by start_by limit 1) - ${engine.now()}
              as "waitingUntilMs"${columns}`);

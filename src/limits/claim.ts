@@ -107,7 +107,7 @@ async function open(
   { queue, cursor, limit, lanes: lanesBefore, mayWait }: WantedOfQueue,
 ): Promise<Opened | "paused" | "met" | null> {
   const lanesAsked = Math.min(lanesIn(limit), (lanesBefore ?? limit) + 1);
-  const next = engine.introspection.lanes(queue, cursor, lanesAsked);
+  const next = engine.dialect.lanes(queue, cursor, lanesAsked);
   const answers = await tx.allOf([
     sql`select kind, name, allowed_at
           from holdfast.gate ${engine.byPrimaryKey()}
@@ -264,7 +264,7 @@ class GovernedClaim<J extends LockedJob> {
 
   async #lanesAfter(after: string | null, count: number): Promise<string[]> {
     const { engine, claims, wanted } = this.#parts;
-    const { steps, rows } = engine.introspection.lanes(wanted.queue, after, count);
+    const { steps, rows } = engine.dialect.lanes(wanted.queue, after, count);
     const inOrder = sql`select lane from (${rows}) l order by lane`;
     const answers = await claims.tx.allOf<{ lane: string }>([...steps, inOrder]);
     return (answers.at(-1) ?? []).map(({ lane }) => lane);

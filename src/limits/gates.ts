@@ -374,7 +374,7 @@ export class Gates {
   }
 
   #countIn(names: readonly string[]): Sql {
-    const { from, queue, lane } = this.#engine.introspection.sparse.leases;
+    const { from, queue, lane } = this.#engine.dialect.sparse.leases;
     return sql`
       select ${lane} as lane, count(*) as running
         from ${from}
@@ -394,7 +394,7 @@ export interface RunningRow {
  * neither the queue nor a task in it is limited.
  */
 export function runningByTask(engine: Engine, name: string): Sql {
-  const { from, queue, lane } = engine.introspection.sparse.leases;
+  const { from, queue, lane } = engine.dialect.sparse.leases;
   return sql`
     select l.task, count(*) as running
       from ${from}
@@ -447,6 +447,6 @@ export async function countLeasesOf(
       : await tx.run(
           sql`update holdfast.lease ${engine.byPrimaryKey()} set lane = '' where ${isUncounted}`,
         );
-  await engine.introspection.sparse.enterLeases(tx, queues);
+  await engine.dialect.sparse.enterLeases(tx, queues);
   return counted;
 }

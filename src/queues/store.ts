@@ -135,7 +135,7 @@ export class SqlQueues {
   /** Deletes gates of lanes that were not in use for a while; the next claim makes them again. Returns how many. */
   async pruneGates({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
     const engine = this.#engine;
-    const { from, queue: ofQueue, lane } = engine.introspection.sparse.leases;
+    const { from, queue: ofQueue, lane } = engine.dialect.sparse.leases;
     const isOld = sql`
              kind = 'lane'
          and allowed_at < (${engine.now()} - ${forMs}) * 1000
@@ -149,7 +149,7 @@ export class SqlQueues {
         sql`delete from holdfast.gate where queue = ${queue} and kind = 'lane' and name = ${name}`,
       );
     }
-    return Math.max(gates.length, await engine.introspection.sparse.forgetLeases(engine, limit));
+    return Math.max(gates.length, await engine.dialect.sparse.forgetLeases(engine, limit));
   }
 
   /** Those with settings, by name. */

@@ -24,7 +24,7 @@ const ALWAYS = new Set<Status>(["pending", "processing", "done", "failed"]);
 const FRESH_MS = 2 * 60_000;
 
 interface App {
-  readonly figures: Stats;
+  readonly metrics: Stats;
   /** Counts now. */
   stats(): Promise<QueueDepth[]>;
 }
@@ -62,8 +62,8 @@ async function stats({ terminal, open }: Kit, { url, exact = false }: StatsOptio
   else terminal.print(...statsTable({ queues, countedAt, ageMs }, terminal));
 }
 
-async function known({ figures }: App): Promise<Counts | null> {
-  const counts = await figures.counts();
+async function known({ metrics }: App): Promise<Counts | null> {
+  const counts = await metrics.counts();
   if (counts === null || counts.queues.length === 0) return null;
   return Math.abs(counts.ageMs) < FRESH_MS ? counts : null;
 }

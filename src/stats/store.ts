@@ -96,7 +96,7 @@ export interface MinutesOptions {
   readonly queue?: string;
 }
 
-/** Counts of jobs and minutes: `holdfast.figures`. */
+/** Counts of jobs and minutes: `holdfast.metrics`. */
 export class Stats {
   readonly #stats: StatsStore;
 

@@ -336,7 +336,7 @@ export class WorkerSession {
     return {
       pollCycle: [
         loop("poll cycle", () => this.#pollCycle.once()),
-        ...Array.from({ length: store.db.lanes - 1 }, overlapping),
+        ...Array.from({ length: store.db.pollCycles - 1 }, overlapping),
       ],
       maintenance: loop("maintenance", () => maintenance.once()),
       bulk: this.#bulkLoop(loop),

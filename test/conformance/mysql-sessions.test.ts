@@ -146,7 +146,7 @@ test(
     const { engine } = store.db;
     const reads = sql`show session status like 'Handler_read_next'`;
     for (const lane of [null, "lane 03"]) {
-      const { steps, rows } = engine.introspection.lanes("lanes", lane, 10);
+      const { steps, rows } = engine.dialect.lanes("lanes", lane, 10);
       const answers = await engine.transaction((tx) => tx.allOf([reads, ...steps, rows, reads]));
       const from = lane === null ? 0 : 4;
       assert.deepEqual(
@@ -155,7 +155,7 @@ test(
       );
       assert.deepEqual(answers.at(-1), answers[0]);
     }
-    const { steps, rows } = engine.introspection.lanes("lanes", "lane 27", 10);
+    const { steps, rows } = engine.dialect.lanes("lanes", "lane 27", 10);
     const [last] = (await engine.transaction((tx) => tx.allOf([...steps, rows]))).slice(-1);
     assert.deepEqual(last, [{ lane: "lane 28" }, { lane: "lane 29" }]);
   },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client } from "pg";
 import { makeIds } from "../../src/core/id.ts";
-import { WEEK_MS } from "../../src/database/postgres/introspection.ts";
+import { WEEK_MS } from "../../src/database/postgres/dialect.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { claimOne, done, failed, newJob, retry, settleOne } from "../support/jobs.ts";
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";

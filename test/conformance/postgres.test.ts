@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
 import { openStore } from "../../src/app/store.ts";
-import { dropWeek, isOver, LIST } from "../../src/database/postgres/introspection.ts";
+import { dropWeek, isOver, LIST } from "../../src/database/postgres/dialect.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

@@ -9,7 +9,7 @@ import { copyDatabase, type Copied, type CopyProgress } from "../../src/copy/cop
 import { columnsOf, COPIED_TABLES, INDEX_TABLES, OWN_TABLES } from "../../src/copy/tables.ts";
 import type { Engine } from "../../src/database/engine.ts";
 import { openEngine } from "../../src/database/open.ts";
-import { partsOf } from "../../src/database/introspection.ts";
+import { partsOf } from "../../src/database/dialect.ts";
 import { sql } from "../../src/database/sql.ts";
 import {
   mysqlMigrations,

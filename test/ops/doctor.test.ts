@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Doctor } from "../../src/app/ops.ts";
 import { openHoldfast } from "../../src/index.ts";
-import { partsOf } from "../../src/database/introspection.ts";
+import { partsOf } from "../../src/database/dialect.ts";
 import { traceId } from "../../src/core/job.ts";
 import { ailments } from "../support/ailments.ts";
 import {
@@ -197,7 +197,7 @@ for (const engine of engines) {
       const byItself =
         /migration|_pkey$|_key$|_idx\d*$|_\d{8}|_default\.|of \w+_default$|\.workflow$/;
       const ofView = /^column (?:job_state|jobs|attempts|leases|workers)\./;
-      const there = await store.db.engine.introspection.catalogue(store.db.engine);
+      const there = await store.db.engine.dialect.catalogue(store.db.engine);
       const extra = there.filter((part) => !wanted.includes(part));
       assert.deepEqual(
         extra.filter((part) => !byItself.test(part) && !ofView.test(part)),

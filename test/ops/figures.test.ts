@@ -102,13 +102,13 @@ test("a count that fails rests for a hundred times as long as it took, too", asy
 test("an application reads what was counted, and how long ago", async () => {
   await using kit = await openTestHoldfast();
   const { holdfast, clock } = kit;
-  assert.equal(await holdfast.figures.counts(), null);
+  assert.equal(await holdfast.metrics.counts(), null);
   await holdfast.enqueue("mail", null, { queue: "mail" });
   await holdfast.enqueue("mail", null);
   await holdfast.store.stats.takeCounts({ everyMs: 0 });
   await clock.advance("2m");
   await holdfast.store.stats.foldMinutes({ limit: 100 });
-  const counted = await holdfast.figures.counts();
+  const counted = await holdfast.metrics.counts();
   assert.equal(counted?.ageMs, 120_000);
   assert.deepEqual(
     counted.queues.map(({ queue, counts }) => [queue, counts.pending]),
@@ -117,13 +117,13 @@ test("an application reads what was counted, and how long ago", async () => {
       ["mail", 1],
     ],
   );
-  assert.equal((await holdfast.figures.minutes()).length, 2);
-  assert.equal((await holdfast.figures.minutes({ queue: "mail" }))[0]?.arrived, 1);
-  assert.deepEqual(await holdfast.figures.minutes({ for: "1m" }), []);
+  assert.equal((await holdfast.metrics.minutes()).length, 2);
+  assert.equal((await holdfast.metrics.minutes({ queue: "mail" }))[0]?.arrived, 1);
+  assert.deepEqual(await holdfast.metrics.minutes({ for: "1m" }), []);
   await assert.rejects(
-    holdfast.figures.minutes({ for: "8d" }),
+    holdfast.metrics.minutes({ for: "8d" }),
     withCode("INVALID_ARGUMENT", "for"),
   );
   const misspelt = { last: "1h" } as object;
-  await assert.rejects(holdfast.figures.minutes(misspelt), withCode("INVALID_ARGUMENT", "last"));
+  await assert.rejects(holdfast.metrics.minutes(misspelt), withCode("INVALID_ARGUMENT", "last"));
 });

@@ -95,10 +95,10 @@ suite("a monitor", () => {
     const { holdfast, clock, log } = place;
     place.watch();
     await clock.settle();
-    assert.deepEqual((await holdfast.figures.counts())?.queues, []);
+    assert.deepEqual((await holdfast.metrics.counts())?.queues, []);
     await holdfast.enqueue("x", null);
     await clock.advance("5s");
-    const counts = await holdfast.figures.counts();
+    const counts = await holdfast.metrics.counts();
     assert.equal(counts?.queues[0]?.counts.pending, 1);
     await clock.advance("20s");
     assert.equal(linesOf(log).length, 2); // and then as seldom as it is told to
@@ -236,9 +236,9 @@ suite("a monitor", () => {
     place.watch({ interval: "10m" });
     await holdfast.enqueue(mail, null);
     await clock.advance("1h");
-    assert.equal((await holdfast.figures.minutes({ for: "2h" })).length, 1);
+    assert.equal((await holdfast.metrics.minutes({ for: "2h" })).length, 1);
     await clock.advance("6d");
-    assert.equal((await holdfast.figures.minutes({ for: "7d" })).length, 1);
+    assert.equal((await holdfast.metrics.minutes({ for: "7d" })).length, 1);
     await clock.advance("2d");
     assert.deepEqual(await holdfast.store.stats.minutes({ forMs: 1e12, limit: 10 }), []);
   });

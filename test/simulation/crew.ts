@@ -233,7 +233,7 @@ export async function openAt(machine: Machine, parts: Parts): Promise<Holdfast> 
     statements: database.statements,
     machine,
     network,
-    lanes: plan.lanes,
+    pollCycles: plan.pollCycles,
   });
   const recorder = {
     who: machine.name,

@@ -51,8 +51,8 @@ export class FaultyEngine implements Engine, JobStatements {
   readonly address = null;
   readonly database = "simulated";
   readonly runtime: Runtime;
-  readonly lanes: number;
-  readonly introspection: Engine["introspection"];
+  readonly pollCycles: number;
+  readonly dialect: Engine["dialect"];
   readonly #inner: Engine;
   readonly #statements: JobStatements;
   readonly #machine: Machine;
@@ -63,7 +63,7 @@ export class FaultyEngine implements Engine, JobStatements {
     statements: JobStatements;
     machine: Machine;
     network: Network;
-    lanes: number;
+    pollCycles: number;
   }) {
     this.#inner = parts.inner;
     this.#statements = parts.statements;
@@ -71,9 +71,9 @@ export class FaultyEngine implements Engine, JobStatements {
     this.#network = parts.network;
     this.migrations = parts.inner.migrations;
     this.migrationDialect = parts.inner.migrationDialect;
-    this.introspection = parts.inner.introspection;
+    this.dialect = parts.inner.dialect;
     this.runtime = parts.machine.runtime;
-    this.lanes = parts.lanes;
+    this.pollCycles = parts.pollCycles;
   }
 
   /** Read where the statement is executed, and not where it is sent. */

@@ -62,7 +62,7 @@ export interface Plan {
   readonly chaosMs: number;
   readonly machines: number;
   readonly concurrency: number;
-  readonly lanes: number;
+  readonly pollCycles: number;
   readonly attempts: number;
   readonly crashes: number;
   readonly jobs: number;
@@ -141,7 +141,7 @@ export function planOf(seed: number): Plan {
     chaosMs: isLate || mode === "safety" ? chance.whole(4_000, 7_000) : chance.whole(2_500, 4_000),
     machines: isLate ? chance.whole(3, 4) : chance.pick([2, 2, 3]),
     concurrency: isLate ? chance.whole(3, 6) : chance.whole(1, 4),
-    lanes: chance.whole(1, 2),
+    pollCycles: chance.whole(1, 2),
     attempts: chance.whole(3, 6),
     crashes: chance.whole(2, 4),
     jobs: isLate ? chance.whole(8, 14) : chance.whole(5, 14),

@@ -122,7 +122,7 @@ function notHere(): never {
 class RemoteDatabase implements Database {
   readonly name: string;
   readonly database: string;
-  readonly lanes: number;
+  readonly pollCycles: number;
   readonly address: StoreAddress | null;
   readonly condition: Database["condition"];
   readonly clock: Database["clock"];
@@ -135,7 +135,7 @@ class RemoteDatabase implements Database {
     this.#remote = remote;
     this.name = opened.name;
     this.database = opened.database;
-    this.lanes = opened.lanes;
+    this.pollCycles = opened.pollCycles;
     this.address = opened.address;
     const { condition, hazards, clock, pushWorks } = remote.part("db", [
       "condition",

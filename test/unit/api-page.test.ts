@@ -42,7 +42,7 @@ const PARTS = [
   "batches",
   "locks",
   "audit",
-  "figures",
+  "metrics",
   "schedules",
   "queues",
 ] as const;

@@ -45,7 +45,7 @@ import {
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { TAGS_MAX } from "../../src/jobs/list.ts";
 import type { EngineKind } from "../../src/database/engine.ts";
-import { partsOf } from "../../src/database/introspection.ts";
+import { partsOf } from "../../src/database/dialect.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

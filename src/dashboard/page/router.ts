@@ -5,7 +5,7 @@
  */
 import { Store, useStore } from "./store.ts";
 
-export interface Place {
+export interface Address {
   /** The parts of the path below the base: ["jobs", "0190…"]. */
   readonly path: readonly string[];
   readonly query: URLSearchParams;
@@ -15,9 +15,9 @@ export interface Place {
 
 export const base = new URL(document.baseURI).pathname;
 
-export const place = new Store<Place>(read());
+export const place = new Store<Address>(read());
 
-function read(): Place {
+function read(): Address {
   const { pathname, search } = globalThis.location;
   const below = pathname.startsWith(base) ? pathname.slice(base.length) : "";
   return {
@@ -114,6 +114,6 @@ function follow(event: MouseEvent): void {
   go(href);
 }
 
-export function usePlace(): Place {
+export function usePlace(): Address {
   return useStore(place);
 }

@@ -36,7 +36,7 @@ import {
   missingTable,
   translate,
 } from "./errors.ts";
-import { introspection } from "./introspection.ts";
+import { dialect } from "./dialect.ts";
 import {
   type Answer,
   changesOf,
@@ -60,12 +60,12 @@ interface MysqlOptions extends MysqlAddress {
   readonly probe?: Probe;
 }
 
-const LANES = 2;
+const POLL_CYCLES = 2;
 
 const CONNECTIONS = 10;
 
-/** One for each lane, and one that extends leases in the meantime. */
-const RESERVED = LANES + 1;
+/** One for each poll cycle, and one that extends leases in the meantime. */
+const RESERVED = POLL_CYCLES + 1;
 
 /** How long a process waits for another process that migrates, and how long one statement of a migration may take. */
 const MIGRATION_WAIT_S = 60;
@@ -97,9 +97,9 @@ export class MysqlEngine implements Engine {
   readonly address: { engine: string; options: Record<string, unknown> };
   readonly migrations: readonly Migration[];
   readonly migrationDialect = mysqlDialect;
-  readonly introspection = introspection;
+  readonly dialect = dialect;
   readonly runtime: Runtime;
-  readonly lanes = LANES;
+  readonly pollCycles = POLL_CYCLES;
   readonly database: string;
   readonly main: Sessions;
   /** For the hot statements, which never queue behind others. */
@@ -420,8 +420,8 @@ export class MysqlEngine implements Engine {
   async dropPartitions(): Promise<void> {}
 
   /** The server does not push. */
-  listen(hear: (hint: Hint) => void): () => void {
-    const poll = new Poll(this.runtime, () => hear({ kind: "unknown" }));
+  listen(onHint: (hint: Hint) => void): () => void {
+    const poll = new Poll(this.runtime, () => onHint({ kind: "unknown" }));
     this.#poll = poll;
     return () => {
       poll.stop();

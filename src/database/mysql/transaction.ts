@@ -81,8 +81,8 @@ export class SharedTransaction implements Transaction {
   #look(
     { table, where, orderBy }: Taking,
     { passed, wanted }: { passed: readonly string[]; wanted: number },
-  ): Promise<Place[]> {
-    return this.all<Place>(sql`
+  ): Promise<EntryKey[]> {
+    return this.all<EntryKey>(sql`
       select ${table === "ready" ? sql`id, queue, lane, place` : sql`id`}
         from ${TABLES[table]}
        where ${where}
@@ -91,9 +91,9 @@ export class SharedTransaction implements Transaction {
        ${Number.isFinite(wanted) ? sql`limit ${wanted}` : nothing}`);
   }
 
-  async #lock<T>(from: Taking, places: readonly Place[]): Promise<T[]> {
+  async #lock<T>(from: Taking, keys: readonly EntryKey[]): Promise<T[]> {
     const rows: T[] = [];
-    for (const group of inGroups(places.toSorted((a, b) => (a.id < b.id ? -1 : 1)))) {
+    for (const group of inGroups(keys.toSorted((a, b) => (a.id < b.id ? -1 : 1)))) {
       rows.push(...(await this.all<T>(lock(from, group))));
     }
     return rows;
@@ -111,36 +111,36 @@ export class SharedTransaction implements Transaction {
 }
 
 /** The primary key. */
-interface Place {
+interface EntryKey {
   readonly id: string;
   readonly queue?: string;
   readonly lane?: string;
   readonly place?: number;
 }
 
-function lock({ table, where, skipLocked }: Taking, places: readonly Place[]): Sql {
+function lock({ table, where, skipLocked }: Taking, keys: readonly EntryKey[]): Sql {
   return sql`
     select *
-      from ${TABLES[table]} force index (${isById(table, places) ? sql`by_id` : sql`primary`})
-     where (${atPlaces(table, places)})
+      from ${TABLES[table]} force index (${isById(table, keys) ? sql`by_id` : sql`primary`})
+     where (${atKeys(table, keys)})
        and (${where})
      order by id
        for update ${skipLocked === true ? sql`skip locked` : nothing}`;
 }
 
 /** Pending jobs whose ids alone are known. */
-function isById(table: Taking["table"], places: readonly Place[]): boolean {
-  return table === "ready" && places.some(({ queue }) => queue === undefined);
+function isById(table: Taking["table"], keys: readonly EntryKey[]): boolean {
+  return table === "ready" && keys.some(({ queue }) => queue === undefined);
 }
 
-function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
-  if (table !== "ready" || isById(table, places)) return sql`id in (${places.map(({ id }) => id)})`;
-  return places
+function atKeys(table: Taking["table"], keys: readonly EntryKey[]): Sql {
+  if (table !== "ready" || isById(table, keys)) return sql`id in (${keys.map(({ id }) => id)})`;
+  return keys
     .map(
       ({ id, queue = "", lane = "", place = 0 }) =>
         sql`queue = ${queue} and lane = ${lane} and place = ${place} and id = ${id}`,
     )
-    .reduce((either, place) => sql`${either} or ${place}`);
+    .reduce((either, key) => sql`${either} or ${key}`);
 }
 
 /** The primary key of an entry among the leases by lane. */

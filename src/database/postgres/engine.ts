@@ -51,12 +51,12 @@ import {
   addPartitions,
   dropWeek,
   endOf,
-  introspection,
+  dialect,
   isOver,
   LIST,
   LOCK,
   partitionsFrom,
-} from "./introspection.ts";
+} from "./dialect.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import { confirm, endSession } from "./lost-session.ts";
 import { hazards } from "./search-path.ts";
@@ -96,11 +96,11 @@ export class PostgresEngine implements Engine {
   readonly name: string;
   readonly migrations = postgresMigrations();
   readonly migrationDialect: MigrationDialect;
-  readonly introspection = introspection;
+  readonly dialect = dialect;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
   readonly runtime: Runtime;
   /** While one cycle waits for the disk and one computes, the worker reads the answer of the third. */
-  readonly lanes = 3;
+  readonly pollCycles = 3;
   readonly #schema: string;
   readonly #main: Sessions;
   /** For the hot statements, which never queue behind others. */
@@ -333,8 +333,8 @@ export class PostgresEngine implements Engine {
     if (missing.length > 0) await this.#addWeeks();
   }
 
-  listen(hear: (hint: Hint) => void): () => void {
-    const listener = new Listener(this.#push, hear);
+  listen(onHint: (hint: Hint) => void): () => void {
+    const listener = new Listener(this.#push, onHint);
     this.#listener = listener;
     return () => {
       listener.stop();

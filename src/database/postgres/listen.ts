@@ -38,7 +38,7 @@ export interface PushParts {
 
 export class Listener {
   readonly #parts: PushParts;
-  readonly #hear: (hint: Hint) => void;
+  readonly #onHint: (hint: Hint) => void;
   readonly #stopped = new AbortController();
   readonly #poll: Poll;
   #line: Line | null = null;
@@ -47,10 +47,10 @@ export class Listener {
   #isHeard = false;
   #echo: (() => void) | null = null;
 
-  constructor(parts: PushParts, hear: (hint: Hint) => void) {
+  constructor(parts: PushParts, onHint: (hint: Hint) => void) {
     this.#parts = parts;
-    this.#hear = hear;
-    this.#poll = new Poll(parts.runtime, () => hear({ kind: "unknown" }));
+    this.#onHint = onHint;
+    this.#poll = new Poll(parts.runtime, () => onHint({ kind: "unknown" }));
     if (parts.address !== null) void this.#keepListening(parts.address);
   }
 
@@ -117,7 +117,7 @@ export class Listener {
     const signal = AbortSignal.any([this.#stopped.signal, over.signal]);
     this.#poll.pause();
     // Notes that were sent before this were missed.
-    this.#hear({ kind: "unknown" });
+    this.#onHint({ kind: "unknown" });
     while (!signal.aborted) {
       const silentMs = runtime.monotonic() - this.#heardAt;
       await sleep(runtime, Math.max(0, PROBE_EVERY_MS - silentMs), { signal, kind: "background" });
@@ -148,7 +148,7 @@ export class Listener {
     const { sender, note, hint } = readNote(payload);
     if (sender === this.#parts.sender) {
       if (note === PROBE) this.#echo?.();
-    } else if (note !== PROBE) this.#hear(hint);
+    } else if (note !== PROBE) this.#onHint(hint);
   }
 
   async #hangUp(): Promise<void> {

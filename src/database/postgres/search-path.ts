@@ -6,7 +6,7 @@
  * name their schema, so they work either way.
  */
 import type { Engine } from "../engine.ts";
-import { tablesOf } from "../introspection.ts";
+import { tablesOf } from "../dialect.ts";
 import { sql, type Sql } from "../sql.ts";
 
 /** Our tables, found by one that always exists: the engine replaces its quoted name for each schema. */

@@ -55,18 +55,18 @@ export class RedisPush {
     this.notifier = new Notifier({ runtime, sender: this.#sender, send });
   }
 
-  listen(hear: (hint: Hint) => void): () => void {
-    const poll = new Poll(this.#runtime, () => hear({ kind: "unknown" }));
+  listen(onHint: (hint: Hint) => void): () => void {
+    const poll = new Poll(this.#runtime, () => onHint({ kind: "unknown" }));
     const line = this.#connect();
     line.on("error", () => {});
     line.on("close", () => {
       this.#isSubscribed = false;
       poll.resume();
     });
-    line.on("ready", () => void this.#subscribe(line, poll, hear));
+    line.on("ready", () => void this.#subscribe(line, poll, onHint));
     line.on("message", (_channel, text) => {
       const { sender, hint } = readNote(text);
-      if (sender !== this.#sender) hear(hint);
+      if (sender !== this.#sender) onHint(hint);
     });
     this.#poll = poll;
     return () => {
@@ -91,7 +91,7 @@ export class RedisPush {
     this.#publisher.disconnect();
   }
 
-  async #subscribe(line: RedisClient, poll: Poll, hear: (hint: Hint) => void): Promise<void> {
+  async #subscribe(line: RedisClient, poll: Poll, onHint: (hint: Hint) => void): Promise<void> {
     try {
       await line.subscribe(this.#channel);
     } catch {
@@ -99,7 +99,7 @@ export class RedisPush {
     }
     this.#isSubscribed = true;
     poll.pause();
-    hear({ kind: "unknown" }); // notes sent before the subscription were missed
+    onHint({ kind: "unknown" }); // notes sent before the subscription were missed
   }
 }
 

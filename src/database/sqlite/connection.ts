@@ -378,7 +378,7 @@ const DEAF_LOOK_MS = 25;
 export class FileWatch {
   readonly #connection: Connection;
   readonly #runtime: Runtime;
-  readonly #hear: (hint: Hint) => void;
+  readonly #onHint: (hint: Hint) => void;
   readonly #version: StatementSync;
   #watcher: FSWatcher | null = null;
   #busyUntil = 0;
@@ -389,10 +389,10 @@ export class FileWatch {
   #looking = false;
   #stopped = false;
 
-  constructor(parts: { connection: Connection; runtime: Runtime; hear: (hint: Hint) => void }) {
+  constructor(parts: { connection: Connection; runtime: Runtime; onHint: (hint: Hint) => void }) {
     this.#connection = parts.connection;
     this.#runtime = parts.runtime;
-    this.#hear = parts.hear;
+    this.#onHint = parts.onHint;
     this.#version = parts.connection.prepare("pragma data_version");
     void this.#look().then(() => this.#watch());
   }
@@ -437,7 +437,7 @@ export class FileWatch {
     try {
       const version = await this.#connection.read(() => this.#version.get()?.["data_version"]);
       if (this.#stopped) return;
-      if (this.#seen !== null && version !== this.#seen) this.#hear({ kind: "unknown" });
+      if (this.#seen !== null && version !== this.#seen) this.#onHint({ kind: "unknown" });
       this.#seen = version;
     } catch {
       // A missed hint is no loss: callers that wait for one also poll.

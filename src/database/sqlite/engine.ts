@@ -14,7 +14,7 @@ import {
   type Engine,
   type Hint,
   type Image,
-  type Introspection,
+  type Dialect,
   type Load,
   type NewIndex,
   type Put,
@@ -24,7 +24,7 @@ import {
   type Transaction,
   type WaitLimits,
 } from "../engine.ts";
-import { afterByRow, bare, lanesByRecursion, partialIndexes } from "../introspection.ts";
+import { afterByRow, bare, lanesByRecursion, partialIndexes } from "../dialect.ts";
 import { createIndex, sqliteDialect, sqliteMigrations } from "../migrate.ts";
 import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import { type Ask, type Asked, elsewhere, FINGERPRINT, OTHER_COPY } from "../user-tx/drivers.ts";
@@ -52,10 +52,10 @@ export class SqliteEngine implements Engine {
   readonly database: string;
   readonly migrations = sqliteMigrations();
   readonly migrationDialect = sqliteDialect;
-  readonly introspection = introspection;
+  readonly dialect = dialect;
   readonly runtime: Runtime;
   /** SQLite has one writer at a time. */
-  readonly lanes = 1;
+  readonly pollCycles = 1;
   /** For the hot statements. */
   readonly connection: Connection;
   readonly image?: Image;
@@ -261,9 +261,9 @@ export class SqliteEngine implements Engine {
   /** Jobs are in one table and are deleted row by row. */
   async dropPartitions(): Promise<void> {}
 
-  listen(hear: (hint: Hint) => void): () => void {
+  listen(onHint: (hint: Hint) => void): () => void {
     if (this.address === null) return () => {};
-    const watch = new FileWatch({ connection: this.connection, runtime: this.runtime, hear });
+    const watch = new FileWatch({ connection: this.connection, runtime: this.runtime, onHint });
     return () => watch.stop();
   }
 
@@ -399,7 +399,7 @@ function imageOf(connection: Connection, runtime: Runtime): Image {
 
 // The parts of the schema of an SQLite file.
 
-const introspection: Introspection = {
+const dialect: Dialect = {
   /** A merge of both tables in the order of their ids; looking up each id would take three times as long. */
   absent(from, others, limit) {
     const first: Sql = sql`select id from ${from}`;

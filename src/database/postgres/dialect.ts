@@ -1,12 +1,12 @@
 /** The parts of the schema of a PostgreSQL database. */
 import { firstIdAt } from "../../core/id.ts";
-import { type Engine, type Introspection, readNow, type Transaction } from "../engine.ts";
-import { absentByJoin, afterByRow, lanesByRecursion, partialIndexes } from "../introspection.ts";
+import { type Engine, type Dialect, readNow, type Transaction } from "../engine.ts";
+import { absentByJoin, afterByRow, lanesByRecursion, partialIndexes } from "../dialect.ts";
 import { sql } from "../sql.ts";
 import { codeOf } from "./errors.ts";
 import { OURS } from "./search-path.ts";
 
-export const introspection: Introspection = {
+export const dialect: Dialect = {
   absent: absentByJoin,
   after: afterByRow,
   lanes: lanesByRecursion,

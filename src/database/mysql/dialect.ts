@@ -1,7 +1,7 @@
 /** The parts of the schema of a MySQL or MariaDB database, and queries that are particular to it. */
 import { StoreRefusedError } from "../../core/errors.ts";
-import type { Engine, Introspection, LaneQuery, SparseIndexes, Transaction } from "../engine.ts";
-import { absentByJoin, afterByColumn, bare } from "../introspection.ts";
+import type { Engine, Dialect, LaneQuery, SparseIndexes, Transaction } from "../engine.ts";
+import { absentByJoin, afterByColumn, bare } from "../dialect.ts";
 import { Sql, sql } from "../sql.ts";
 
 /** InnoDB has no partial indexes: see migration 16. */
@@ -20,7 +20,7 @@ const sparse: SparseIndexes = {
   forgetLeases,
 };
 
-export const introspection: Introspection = {
+export const dialect: Dialect = {
   absent: absentByJoin,
   after: afterByColumn,
   lanes: lanesByMinimum,

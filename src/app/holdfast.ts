@@ -97,7 +97,10 @@ const KNOWN = new Set(
  * const holdfast = await openHoldfast("postgres://localhost/shop", { logger: console });
  * ```
  */
-export async function openHoldfast(location: DatabaseLocation, options?: HoldfastOptions): Promise<Holdfast>;
+export async function openHoldfast(
+  location: DatabaseLocation,
+  options?: HoldfastOptions,
+): Promise<Holdfast>;
 
 /** @internal Also takes an open store. */
 export async function openHoldfast(
@@ -274,7 +277,11 @@ export class Holdfast extends Sender implements AsyncDisposable {
       throw new InvalidArgumentError({ field: "onPending", problem: "pass a function to call." });
     }
     const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
-    const subscription = new Subscription(this, { queue: checkName("queue", queue), onPending, pollMs });
+    const subscription = new Subscription(this, {
+      queue: checkName("queue", queue),
+      onPending,
+      pollMs,
+    });
     this.#subscriptions.add(subscription);
     return async () => {
       this.#subscriptions.delete(subscription);

@@ -7,7 +7,13 @@ import { type DashboardStore, SqlDashboard } from "../dashboard/store.ts";
 import { type Database, EngineDatabase, type Push } from "../database/database.ts";
 import type { Engine, Migrated, MigrationPlan } from "../database/engine.ts";
 import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
-import { onPool, openEngine, type DatabaseLocation, pushFor, type StoreOptions } from "../database/open.ts";
+import {
+  onPool,
+  openEngine,
+  type DatabaseLocation,
+  pushFor,
+  type StoreOptions,
+} from "../database/open.ts";
 import { type CheckGroup, type DoctorStore, SqlChecks } from "../doctor/store.ts";
 import { schemaChecks } from "../doctor/schema-checks.ts";
 import { errorFold, type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
@@ -59,7 +65,10 @@ export const jobHooks: readonly JobHooks[] = [
 /** What features count when a minute is over. */
 const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold, lockFold];
 
-export async function openStore(location: DatabaseLocation, options: StoreOptions = {}): Promise<Store> {
+export async function openStore(
+  location: DatabaseLocation,
+  options: StoreOptions = {},
+): Promise<Store> {
   const engine = await (typeof location === "string"
     ? openEngine(location, options)
     : onPool(location, options));

@@ -79,7 +79,7 @@ export class BulkCarrier {
     const [first, ...others] = span.jobs;
     const isApart = first !== undefined && others.length === 0 && mustBeApart(row, first);
     try {
-      if (isApart) await this.#reviveCalled(row, first);
+      if (isApart) await this.#retryCalled(row, first);
       return await this.#carry(row, at, span);
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -115,13 +115,13 @@ export class BulkCarrier {
     return store.bulk.carry(chunk);
   }
 
-  /** Without its called jobs it would fail again at once. Reviving one twice is refused, and changes nothing. */
-  async #reviveCalled({ terms, ...row }: BulkRow, { id }: Looked): Promise<void> {
+  /** Without its called jobs it would fail again at once. ReopenTerms one twice is refused, and changes nothing. */
+  async #retryCalled({ terms, ...row }: BulkRow, { id }: Looked): Promise<void> {
     const { store, newId } = this.#parts;
     const { actor, reason, traceId } = row;
     for (const called of await calledFirst(store, id, terms.withCalled)) {
       const operator = { id: newId(), actor, reason, traceId };
-      await store.jobs.revive(called, terms.attempts ?? 1, operator);
+      await store.jobs.retry(called, terms.attempts ?? 1, operator);
     }
   }
 }

@@ -125,7 +125,7 @@ const UNCLAIMED: readonly Status[] = ["scheduled", "retry", "waiting", "pending"
 
 /** What an action can change. */
 const CHANGES: Readonly<Record<BulkAction, readonly Status[]>> = {
-  retry: moves.revive.from,
+  retry: moves.reopen.from,
   cancel: [...UNCLAIMED, "processing"],
   delete: finalStatuses,
   move: UNCLAIMED,

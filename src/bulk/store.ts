@@ -13,7 +13,7 @@ import { asking, type Check } from "../database/check.ts";
 import type { Database } from "../database/database.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { cancelWhereItStands, relocate, type Relocation, reviveIn } from "../jobs/cancel.ts";
+import { cancelWhereItStands, relocate, type Relocation, reopenIn } from "../jobs/cancel.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { deleteEnded } from "../jobs/maintenance.ts";
 import { hintPending } from "../jobs/rows.ts";
@@ -411,7 +411,7 @@ async function changeAll(
   switch (row.action) {
     case "retry":
       for (const id of ids) {
-        const ended = await reviveIn(context, tx, { id, attempts: terms.attempts ?? 1, now });
+        const ended = await reopenIn(context, tx, { id, attempts: terms.attempts ?? 1, now });
         if (ended === null) continue;
         changes.push({ id, oldStatus: ended.status, newStatus: "pending", queues: [ended.queue] });
       }

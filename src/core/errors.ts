@@ -217,7 +217,7 @@ export class TaskCrashedError extends HoldfastError {
 }
 
 const MOVABLE = {
-  revive: "Only failed, cancelled or expired jobs can be retried.",
+  retry: "Only failed, cancelled or expired jobs can be retried.",
   cancel: "Only jobs that have not ended can be cancelled.",
   rerun: "Only jobs that have ended can run again.",
   "run now": "Only scheduled jobs and jobs that wait for their next attempt can be run now.",
@@ -232,7 +232,7 @@ export class IllegalMoveError extends HoldfastError {
   constructor(facts: {
     id: string;
     status: string;
-    move: "revive" | "cancel" | "rerun" | "run now";
+    move: "retry" | "cancel" | "rerun" | "run now";
     /** Replaces "is <status>" in the message. */
     detail?: string;
   }) {

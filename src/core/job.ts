@@ -30,7 +30,7 @@ export const moves = {
   fail: { from: ["processing", "waiting"], to: "failed" },
   cancel: { from: ["scheduled", "pending", "processing", "waiting", "retry"], to: "cancelled" },
   expire: { from: ["scheduled", "pending", "waiting"], to: "expired" },
-  revive: { from: ["failed", "cancelled", "expired"], to: "pending" },
+  reopen: { from: ["failed", "cancelled", "expired"], to: "pending" },
   rerun: { from: ["done", "failed", "cancelled", "expired"], to: "pending" },
 } as const satisfies Record<string, { from: readonly Status[]; to: Status }>;
 

@@ -395,7 +395,7 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
 // Steps: the parts of a task whose results are saved, so that a later attempt skips them.
 //
 //     begun ──► done
-//       ├─────► failed  (a call, until its job is revived)
+//       ├─────► failed  (a call, until its job is retried)
 //       └─────► doubt ──► done, or begun again after an operator says that it did not happen
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;

@@ -1,8 +1,8 @@
-/** What flows do when a job moves; and revived jobs, which wait again. */
+/** What flows do when a job moves; and reopened jobs, which wait again. */
 import { isCalled } from "../core/id.ts";
 import { asRow, type Engine, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import type { JobHooks, Revival, Revived } from "../jobs/hooks.ts";
+import type { JobHooks, Reopening, Reopened } from "../jobs/hooks.ts";
 import { DependencyUnmetError } from "./errors.ts";
 import {
   type EndStatus,
@@ -23,14 +23,14 @@ interface Edge extends Wait {
 }
 
 /**
- * A revived job waits again for those of its jobs that have not ended. Jobs that still wait wait for it again, and those that
+ * A reopened job waits again for those of its jobs that have not ended. Jobs that still wait wait for it again, and those that
  * ended because of it follow.
  */
-async function reviveMember(
+async function reopenMember(
   engine: Engine,
   tx: Transaction,
-  { id, follows }: Revival,
-): Promise<Revived | null> {
+  { id, follows }: Reopening,
+): Promise<Reopened | null> {
   if ((await lockMembers(engine, tx, [id])).length === 0) return { missing: 0, followers: [] };
   const edges = await tx.all<Edge>(sql`
     select job_id, position, on_id, on_failed, on_cancelled
@@ -124,7 +124,7 @@ export const flowHooks: JobHooks = {
   place,
   release,
   stoppedWaiting: stopWaiting,
-  reviveMember,
+  reopenMember,
   keepsFinished: IS_READ,
   upcoming: () => sql`(select 0 from holdfast.dep where look = 1 limit 1) as "flowsInMs"`,
 

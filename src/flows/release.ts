@@ -231,7 +231,7 @@ export async function stopWaiting(
   );
 }
 
-/** Releases the jobs that wait for those of these that have ended; an end is locked, so that it is not revived meanwhile. */
+/** Releases the jobs that wait for those of these that have ended; an end is locked, so that it is not reopened meanwhile. */
 export async function releaseEnded(
   engine: Engine,
   tx: Transaction,

@@ -6,7 +6,7 @@ import { isCalled } from "../core/id.ts";
 import { mayMove, moves, type Status } from "../core/job.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
-import type { MoveContext, Revival, Revived } from "./hooks.ts";
+import type { MoveContext, Reopening, Reopened } from "./hooks.ts";
 import { holdAgain } from "./keys.ts";
 import {
   type AttemptRow,
@@ -167,16 +167,16 @@ export async function cancelUnclaimed(
   return null;
 }
 
-export function revive(
+export function retry(
   context: MoveContext,
   id: string,
-  { attempts, operator = null, payload }: ReviveTerms,
+  { attempts, operator = null, payload }: RetryTerms,
 ): Promise<Hint[]> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const row = await reviveIn(context, tx, { id, attempts, now });
-    if (row === null) throw await whyNotRevived(engine, tx, id, "revive");
+    const row = await reopenIn(context, tx, { id, attempts, now });
+    if (row === null) throw await whyNotReopened(engine, tx, id, "retry");
     const detail = payload === undefined ? null : await changeInput(tx, { id, payload, now });
     if (operator !== null) {
       const moved = { oldStatus: row.status, newStatus: "pending", detail };
@@ -187,10 +187,10 @@ export function revive(
   });
 }
 
-/** How many jobs are revived in one transaction because the job that ended them is. The others can be retried later. */
+/** How many jobs are reopened in one transaction because the job that ended them is. The others can be retried later. */
 const FOLLOWERS_MAX = 1_000;
 
-export interface ReviveTerms {
+export interface RetryTerms {
   /** Additional attempts. */
   readonly attempts: number;
   readonly operator?: OperatorEntry | null;
@@ -198,73 +198,73 @@ export interface ReviveTerms {
   readonly payload?: string;
 }
 
-interface Reviving {
+interface ReopenTerms {
   readonly id: string;
   readonly attempts: number;
   readonly now: number;
-  /** The statuses that the job may have. Default: those of a revival. */
+  /** The statuses that the job may have. Default: those of a reopening. */
   readonly from?: readonly Status[];
 }
 
 /**
- * Revives a finished job, and the jobs that ended because of it. Its last attempt stays in the history, and its epoch keeps
- * counting. Null: it cannot be revived.
+ * Reopens a finished job, and the jobs that ended because of it. Its last attempt stays in the history, and its epoch keeps
+ * counting. Null: it cannot be reopened.
  */
-export async function reviveIn(
+export async function reopenIn(
   context: MoveContext,
   tx: Transaction,
-  reviving: Reviving,
+  reopening: ReopenTerms,
 ): Promise<FinishedRow | null> {
-  const { row, followers } = await reviveOne(context, tx, { ...reviving, follows: false });
+  const { row, followers } = await reopenOne(context, tx, { ...reopening, follows: false });
   const queue = [...followers];
-  for (let revived = 0; queue.length > 0 && revived < FOLLOWERS_MAX; revived += 1) {
+  for (let reopened = 0; queue.length > 0 && reopened < FOLLOWERS_MAX; reopened += 1) {
     const id = queue.shift() as string;
-    const { attempts, now } = reviving;
-    const next = await reviveOne(context, tx, { id, attempts, now, follows: true });
+    const { attempts, now } = reopening;
+    const next = await reopenOne(context, tx, { id, attempts, now, follows: true });
     queue.push(...next.followers);
   }
   return row;
 }
 
-async function reviveOne(
+async function reopenOne(
   context: MoveContext,
   tx: Transaction,
-  { id, attempts, now, from, follows }: Reviving & { readonly follows: boolean },
+  { id, attempts, now, from, follows }: ReopenTerms & { readonly follows: boolean },
 ): Promise<{ readonly row: FinishedRow | null; readonly followers: readonly string[] }> {
   const { engine, hooks } = context;
-  const where = sql`id = ${id} and ${engine.among(sql`status`, from ?? moves.revive.from)}`;
+  const where = sql`id = ${id} and ${engine.among(sql`status`, from ?? moves.reopen.from)}`;
   const member = isCalled(id)
-    ? await reviveMember(context, tx, { where, revival: { id, now, follows } })
+    ? await reopenMember(context, tx, { where, reopening: { id, now, follows } })
     : NOT_A_MEMBER;
   const [row] =
     member === null ? [] : await tx.take<FinishedRow>({ table: "finished", where, ids: [id] });
   if (member === null || row === undefined) return { row: null, followers: [] };
   await holdAgain(tx, row, now);
-  for (const hook of hooks) await hook.revived?.(tx, id);
+  for (const hook of hooks) await hook.reopened?.(tx, id);
   // The row of a rerun has the attempt that was done.
   const isAttempt = row.worker !== null && row.status !== "done";
   if (isAttempt) await tx.insert("attempt", [asRow(lastAttempt(row))]);
   const allowed = Math.max(row.max_attempts, row.attempts + attempts);
-  const revived = { ...row, crashes: 0, max_attempts: allowed };
+  const reopened = { ...row, crashes: 0, max_attempts: allowed };
   const { missing, followers } = member;
-  if (missing === 0) await putReady(engine, tx, [revived], now);
-  else await putMissing(tx, revived, missing);
+  if (missing === 0) await putReady(engine, tx, [reopened], now);
+  else await putMissing(tx, reopened, missing);
   return { row, followers };
 }
 
-const NOT_A_MEMBER: Revived = { missing: 0, followers: [] };
+const NOT_A_MEMBER: Reopened = { missing: 0, followers: [] };
 
-/** What a job that may belong to a flow waits for again. Null: it is not to be revived. */
-async function reviveMember(
+/** What a job that may belong to a flow waits for again. Null: it is not to be reopened. */
+async function reopenMember(
   { engine, hooks }: MoveContext,
   tx: Transaction,
-  { where, revival }: { readonly where: Sql; readonly revival: Revival },
-): Promise<Revived | null> {
+  { where, reopening }: { readonly where: Sql; readonly reopening: Reopening },
+): Promise<Reopened | null> {
   const finished = sql`select id from holdfast.finished where ${where} ${engine.lockRows()}`;
   if ((await tx.all(finished)).length === 0) return null;
   for (const hook of hooks) {
-    if (hook.reviveMember === undefined) continue;
-    return hook.reviveMember(engine, tx, revival);
+    if (hook.reopenMember === undefined) continue;
+    return hook.reopenMember(engine, tx, reopening);
   }
   return NOT_A_MEMBER;
 }
@@ -275,11 +275,11 @@ async function putMissing(tx: Transaction, row: JobColumns, missing: number): Pr
   ]);
 }
 
-export async function whyNotRevived(
+export async function whyNotReopened(
   engine: Engine,
   tx: Transaction,
   id: string,
-  move: "revive" | "rerun",
+  move: "retry" | "rerun",
 ): Promise<Error> {
   const [row] = await tx.all<{ status: Status; attempts: number; most: number; inMs: number }>(sql`
     select status, attempts, max_attempts as most, due_at - ${engine.now()} as "inMs"

@@ -48,8 +48,7 @@ export const placeChecks: readonly Check[] = [
     remedy: "Rows were deleted manually. Enqueue the jobs again from their rows in `job`.",
     cost: "full",
     find: asking<{ id: string }>(
-      ({ dialect }, { limit }) =>
-        dialect.absent(JOB, [finished, ready, waiting, lease], limit),
+      ({ dialect }, { limit }) => dialect.absent(JOB, [finished, ready, waiting, lease], limit),
       ({ id }) => aboutJob(id, "is in none of ready, waiting, lease and finished"),
     ),
   },

@@ -29,9 +29,9 @@ export interface JobHooks {
   /** Where new jobs begin that wait for others or belong to a flow. Jobs that it does not return begin as usual. */
   place?(engine: Engine, tx: Transaction, news: News): Promise<ReadonlyMap<string, Placement>>;
   /** A finished job is pending again. */
-  revived?(tx: Transaction, id: string): Promise<void>;
-  /** The same for a job that may wait for others. Null: it must not be revived now; only a job that follows another. */
-  reviveMember?(engine: Engine, tx: Transaction, revival: Revival): Promise<Revived | null>;
+  reopened?(tx: Transaction, id: string): Promise<void>;
+  /** The same for a job that may wait for others. Null: it must not be reopened now; only a job that follows another. */
+  reopenMember?(engine: Engine, tx: Transaction, reopening: Reopening): Promise<Reopened | null>;
   /** Background work of the feature, as a column of `Upcoming`: in how many milliseconds there is some. */
   upcoming?(engine: Engine): Sql;
   /** A condition of finished jobs that are not pruned yet. */
@@ -110,16 +110,16 @@ export type Placement =
   /** It ends at once: a job that it should wait for has failed or was cancelled. */
   | { readonly status: "failed" | "cancelled"; readonly error: string };
 
-export interface Revival {
+export interface Reopening {
   readonly id: string;
   readonly now: number;
-  /** The job is revived because the job that ended it was. */
+  /** The job is reopened because the job that ended it was. */
   readonly follows: boolean;
 }
 
-export interface Revived {
+export interface Reopened {
   /** It waits for the ends of so many jobs. */
   readonly missing: number;
-  /** Jobs that ended because of it, to be revived too. */
+  /** Jobs that ended because of it, to be reopened too. */
   readonly followers: readonly string[];
 }

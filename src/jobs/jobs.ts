@@ -311,12 +311,12 @@ export class Jobs {
     if ("input" in options) encode(options.input, INPUT);
     const called = await calledFirst(this.#store, id, withCalled);
     for (const one of called) {
-      await this.#store.jobs.revive(one, attempts, operatorOf(options, this.#newId));
+      await this.#store.jobs.retry(one, attempts, operatorOf(options, this.#newId));
     }
     if ("input" in options) {
       const operator = anyOperator(options, this.#idOr(once));
-      await this.#store.jobs.revive(id, attempts, operator, encode(options.input, INPUT));
-    } else await this.#store.jobs.revive(id, attempts, operatorOf(options, this.#idOr(once)));
+      await this.#store.jobs.retry(id, attempts, operator, encode(options.input, INPUT));
+    } else await this.#store.jobs.retry(id, attempts, operatorOf(options, this.#idOr(once)));
     return called;
   }
 

@@ -89,7 +89,7 @@ export async function letGo(tx: Transaction, id: string): Promise<void> {
   await tx.run(sql`delete from holdfast.kept_key where job_id = ${id}`);
 }
 
-/** A job that is revived needs its key again. */
+/** A job that is reopened needs its key again. */
 export async function holdAgain(tx: Transaction, row: JobColumns, now: number): Promise<void> {
   if (row.job_key === null) return;
   const of = taskKey({ task: row.task, key: row.job_key });

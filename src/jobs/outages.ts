@@ -72,7 +72,7 @@ async function uncountCrash(
   return { settled: [{ ...given, status: "pending", dueAt: null }], queues: [] };
 }
 
-/** This crash and later ones. A job that counts fewer was revived after it, and does not count it any more. */
+/** This crash and later ones. A job that counts fewer was reopened after it, and does not count it any more. */
 async function crashesFrom(
   tx: Transaction,
   { id, epoch }: { id: string; epoch: number },

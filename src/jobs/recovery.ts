@@ -9,7 +9,7 @@ import type { Settlement, Status } from "../core/job.ts";
 import type { Database } from "../database/database.ts";
 import type { Engine, Hint } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import { revive } from "./cancel.ts";
+import { retry } from "./cancel.ts";
 import { type Accepted, enqueueWithPolicy } from "./enqueue-policy.ts";
 import type { MoveContext } from "./hooks.ts";
 import { type SettledWithDependents, settleWithDependents } from "./settle.ts";
@@ -54,15 +54,15 @@ export async function confirmed(db: Database, enqueued: Enqueued[]): Promise<Enq
   return enqueued;
 }
 
-/** A finished job was not revived. An unfinished job was, and may have moved on since. */
-export async function lookUpRevived(
+/** A finished job was not retried. An unfinished job was, and may have moved on since. */
+export async function lookUpRetried(
   context: MoveContext,
   id: string,
   attempts: number,
 ): Promise<Hint[]> {
   const { engine } = context;
   const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
-  return finished === undefined ? pendingAgain(engine, id) : revive(context, id, { attempts });
+  return finished === undefined ? pendingAgain(engine, id) : retry(context, id, { attempts });
 }
 
 export async function pendingAgain(engine: Engine, id: string): Promise<Hint[]> {

@@ -177,7 +177,7 @@ function valueOf(finished: FinishedRecord): unknown {
 
 /** What decides which called jobs are retried with a job. */
 export interface RetryStores {
-  readonly jobs: Pick<JobsStore, "find" | "findFinished" | "revive">;
+  readonly jobs: Pick<JobsStore, "find" | "findFinished" | "retry">;
   readonly steps: { list(job: string): Promise<readonly StepRecord[]> };
 }
 

@@ -37,7 +37,7 @@ import {
   lookUpCompleted,
   lookUpCycle,
   lookUpEnqueued,
-  lookUpRevived,
+  lookUpRetried,
   lookUpSettled,
   lookUpWithPolicy,
   pendingAgain,
@@ -261,7 +261,7 @@ export class SqlJobs {
   }
 
   /** Makes a failed or cancelled job pending again with `attempts` more attempts. Audited as `cancel` is. */
-  async revive(
+  async retry(
     id: string,
     attempts: number,
     operator: OperatorEntry | null = null,
@@ -270,11 +270,11 @@ export class SqlJobs {
   ): Promise<void> {
     if (!this.#engine.mayBeId(id)) throw new JobNotFoundError({ id });
     const terms = { attempts, operator, ...(payload === undefined ? {} : { payload }) };
-    const revive = () => cancelling.revive(this.#context, id, terms);
+    const retry = () => cancelling.retry(this.#context, id, terms);
     const hints =
       operator === null
-        ? await this.#db.write(revive, () => lookUpRevived(this.#context, id, attempts))
-        : await actOrLookUp(this.#db, operator, revive, () => pendingAgain(this.#engine, id));
+        ? await this.#db.write(retry, () => lookUpRetried(this.#context, id, attempts))
+        : await actOrLookUp(this.#db, operator, retry, () => pendingAgain(this.#engine, id));
     this.#announce(hints);
   }
 

@@ -399,7 +399,7 @@ export async function insertAgain<T>(act: () => Promise<T>, tries = TRIES_MAX): 
 }
 
 export const scheduleHooks: JobHooks = {
-  async revived(tx, id) {
+  async reopened(tx, id) {
     await tx.run(sql`update holdfast.schedule_run set is_open = 1 where job_id = ${id}`);
   },
 

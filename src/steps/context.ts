@@ -245,7 +245,7 @@ export class Steps {
     { input, terms, defaults }: { input: unknown; terms: Terms; defaults: { name: string } },
   ): Promise<Result> {
     const { store } = this.#parts;
-    // Its id; or, if this job was revived, the stored failure.
+    // Its id; or, if this job was retried, the stored failure.
     const told = decode(kept.result ?? '""') as string | CallFacts;
     const id = typeof told === "string" ? told : told.id;
     const [ended] = await store.jobs.findFinished([id]);
@@ -408,7 +408,7 @@ export class Steps {
     return readable(result) as Result;
   }
 
-  /** Stored as it was seen: if the other job is revived later, this job's decision stays. */
+  /** Stored as it was seen: if the other job is retried later, this job's decision stays. */
   async #fail(step: NewStep, before: NewStep, facts: CallFacts): Promise<CallFailedError> {
     await this.#put(step, before, {
       status: "failed",

@@ -184,7 +184,7 @@ export const eventHooks: JobHooks = {
   },
 
   /** A job that waits for this job's end waits for the next one. */
-  async revived(tx, id) {
+  async reopened(tx, id) {
     if (!isCalled(id)) return;
     await tx.run(sql`update holdfast.event set emitted_at = null where ${isEvent(endOf(id))}`);
   },
@@ -199,7 +199,7 @@ export const wakeHooks: JobHooks = {
   },
 
   /** It waits again for the called jobs that made it fail. */
-  async revived(tx, id) {
+  async reopened(tx, id) {
     await tx.run(sql`
       update holdfast.step set status = 'begun', ended_at = null
        where job_id = ${id} and kind = 'call' and status = 'failed'`);

@@ -11,7 +11,7 @@ import { moves } from "../core/job.ts";
 import type { PlannedStep, RerunPlan, StepName, StepRecord } from "../core/task.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
-import { reviveIn, whyNotRevived } from "../jobs/cancel.ts";
+import { reopenIn, whyNotReopened } from "../jobs/cancel.ts";
 import type { MoveContext } from "../jobs/hooks.ts";
 import { changeInput, hintPending } from "../jobs/rows.ts";
 import { RerunUnconfirmedError, StepNotFoundError } from "./errors.ts";
@@ -75,8 +75,8 @@ export function rerun(context: MoveContext, request: RerunRequest): Promise<Hint
   const { job: id, from, attempts, payload, operator } = request;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const row = await reviveIn(context, tx, { id, attempts, now, from: moves.rerun.from });
-    if (row === null) throw await whyNotRevived(engine, tx, id, "rerun");
+    const row = await reopenIn(context, tx, { id, attempts, now, from: moves.rerun.from });
+    if (row === null) throw await whyNotReopened(engine, tx, id, "rerun");
     // Under the lock of the ended job, so that what was confirmed is what happens.
     const plan = planOf(id, await stepsOf(engine, tx, id), from);
     checkConfirmed(plan, request.confirm);

@@ -171,7 +171,7 @@ export const itemHooks: JobHooks = {
     return [];
   },
 
-  async revived(tx, id) {
+  async reopened(tx, id) {
     if (!isCalled(id)) return;
     await tx.run(sql`update holdfast.item_job set status = null where job_id = ${id}`);
   },

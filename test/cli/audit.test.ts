@@ -5,7 +5,7 @@ import { defineTask, openHoldfast } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertRefused, Desk } from "./command.ts";
 
-/** An order that a job has shipped, which an operator had cancelled and revived first; and one of another tenant. */
+/** An order that a job has shipped, which an operator had cancelled and retried first; and one of another tenant. */
 async function furnish(desk: Desk): Promise<{ item: string; job: string }> {
   await using holdfast = await openHoldfast(desk.url);
   const ship = defineTask({

@@ -74,7 +74,7 @@ export const audit: Group = (open) => {
     const ada = by("ada", { reason: "ordered twice", traceId: "ticket-7" });
     assert.equal(await store.jobs.cancel(pending.id, ada), "cancelled");
     clock.advance(1_000);
-    await store.jobs.revive(pending.id, 1, by("bob"));
+    await store.jobs.retry(pending.id, 1, by("bob"));
     const running = await startOne(store, { queue: "mails" });
     assert.equal(await store.jobs.cancel(running.id, by("bob")), "processing");
     const { id: worker } = await start(store);
@@ -111,11 +111,11 @@ export const audit: Group = (open) => {
   test("an action without an actor leaves no line, and neither does one that changed nothing", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
-    await assert.rejects(store.jobs.revive(id, 1, by("ada")), IllegalMoveError);
+    await assert.rejects(store.jobs.retry(id, 1, by("ada")), IllegalMoveError);
     await store.jobs.cancel(id);
     assert.equal(await store.jobs.cancel(id, by("ada")), "cancelled");
     assert.equal(await store.jobs.cancel(nextId(), by("ada")), null);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
     const target = { worker: "nobody" };
     assert.deepEqual(
       await store.workers.command({ ...by("ada"), desiredState: "stop", target }),
@@ -128,16 +128,16 @@ export const audit: Group = (open) => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
     const ada = by("ada");
-    await store.jobs.revive(id, 1, ada);
-    await store.jobs.revive(id, 1, ada);
+    await store.jobs.retry(id, 1, ada);
+    await store.jobs.retry(id, 1, ada);
     assert.equal(await statusOf(store, id), "pending");
     await settleOne(store, failed(await claimOne(store)));
-    await store.jobs.revive(id, 1, ada);
+    await store.jobs.retry(id, 1, ada);
     assert.equal(await statusOf(store, id), "failed");
     const bob = by("bob");
-    await store.jobs.revive(id, 1, by("eve"));
+    await store.jobs.retry(id, 1, by("eve"));
     assert.equal(await store.jobs.cancel(id, bob), "cancelled");
-    await store.jobs.revive(id, 1, by("eve"));
+    await store.jobs.retry(id, 1, by("eve"));
     assert.equal(await store.jobs.cancel(id, bob), "cancelled");
     assert.equal(await statusOf(store, id), "pending");
     const lines = await store.audit.list({ limit: 9 });
@@ -181,7 +181,7 @@ export const audit: Group = (open) => {
     const from = (await headOf(store)).seq;
     const jobs = [await enqueueOne(store), await enqueueOne(store), await enqueueOne(store)];
     for (const { id } of jobs) await store.jobs.cancel(id, by("ada"));
-    await store.jobs.revive(jobs[1]?.id ?? "", 1, by("bob"));
+    await store.jobs.retry(jobs[1]?.id ?? "", 1, by("bob"));
     const seqs = async (filter: object, limit = 9): Promise<number[]> =>
       (await store.audit.list({ ...filter, limit })).map(({ seq }) => seq - from);
     assert.deepEqual(await seqs({}, 2), [3, 4]);

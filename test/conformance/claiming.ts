@@ -293,7 +293,7 @@ export const claiming: Group = (open) => {
     await again();
     await store.jobs.cancel(claimed.id);
     await settleOne(store, done(claimed));
-    await store.jobs.revive(claimed.id, 1);
+    await store.jobs.retry(claimed.id, 1);
     await again();
     await store.jobs.release([claimed]);
     await again();

@@ -26,7 +26,7 @@ import {
   upTo,
 } from "../support/jobs.ts";
 
-const revivable: readonly Status[] = moves.revive.from;
+const revivable: readonly Status[] = moves.reopen.from;
 
 export const deadLetters: Group = (open) => {
   test("a failed job is not tried again by itself", async () => {
@@ -42,7 +42,7 @@ export const deadLetters: Group = (open) => {
     test(`a ${status} job can be revived: it is pending again and may be attempted`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, { payload: '"kept"', priority: 4 });
-      await store.jobs.revive(id, 1);
+      await store.jobs.retry(id, 1);
 
       const job = await mustFind(store, id);
       assert.equal(job.status, "pending");
@@ -63,9 +63,9 @@ export const deadLetters: Group = (open) => {
     const { id } = started;
     const message = (due: string): string =>
       `Job ${id} is waiting for its next attempt (2 of 7, ${due}). Only failed, cancelled or expired jobs can be retried.`;
-    await assert.rejects(store.jobs.revive(id, 1), { message: message("in 5s") });
+    await assert.rejects(store.jobs.retry(id, 1), { message: message("in 5s") });
     clock.advance(5_000);
-    await assert.rejects(store.jobs.revive(id, 1), { message: message("now") });
+    await assert.rejects(store.jobs.retry(id, 1), { message: message("now") });
   });
 
   for (const status of statuses.filter((candidate) => !revivable.includes(candidate))) {
@@ -74,7 +74,7 @@ export const deadLetters: Group = (open) => {
       const id = await jobIn(store, status);
       const before = await pictureOf(store, id);
 
-      await assert.rejects(store.jobs.revive(id, 1), (error) => {
+      await assert.rejects(store.jobs.retry(id, 1), (error) => {
         assert.ok(error instanceof IllegalMoveError);
         assert.equal(error.id, id);
         assert.equal(error.status, status);
@@ -88,7 +88,7 @@ export const deadLetters: Group = (open) => {
   test("a job that does not exist cannot be revived", async () => {
     const { store } = await open();
     const id = nextId();
-    await assert.rejects(store.jobs.revive(id, 1), (error) => {
+    await assert.rejects(store.jobs.retry(id, 1), (error) => {
       assert.ok(error instanceof JobNotFoundError);
       assert.equal(error.id, id);
       return true;
@@ -101,7 +101,7 @@ export const deadLetters: Group = (open) => {
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 1 });
     assert.equal((await settleOne(store, retry(first))).status, "failed");
-    await store.jobs.revive(first.id, 2);
+    await store.jobs.retry(first.id, 2);
     assert.equal((await mustFind(store, first.id)).maxAttempts, 3);
 
     const second = await claimOne(store);
@@ -121,7 +121,7 @@ export const deadLetters: Group = (open) => {
     await settleOne(store, retry(await claimOne(store), { error: '"two"' }));
     const before = await store.jobs.attempts(first.id);
 
-    await store.jobs.revive(first.id, 1);
+    await store.jobs.retry(first.id, 1);
     assert.deepEqual(await store.jobs.attempts(first.id), before);
     assert.equal((await mustFind(store, first.id)).lastError, '"two"');
     const third = await claimOne(store);
@@ -144,7 +144,7 @@ export const deadLetters: Group = (open) => {
     const first = await startOne(store, { maxAttempts: 1 });
     await settleOne(store, failed(first));
     for (let round = 2; round <= 5; round += 1) {
-      await store.jobs.revive(first.id, 1);
+      await store.jobs.retry(first.id, 1);
       const claimed = await claimOne(store);
       assert.equal(claimed.epoch, round);
       assert.equal(claimed.attempt, round);
@@ -159,7 +159,7 @@ export const deadLetters: Group = (open) => {
     clock.advance(1);
     const fresh = await enqueueOne(store);
     clock.advance(1);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
 
     assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, id]);
   });
@@ -168,7 +168,7 @@ export const deadLetters: Group = (open) => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
     await store.jobs.cancel(id);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
 
     assert.deepEqual(await store.jobs.attempts(id), []);
     const claimed = await claimOne(store);
@@ -181,7 +181,7 @@ export const deadLetters: Group = (open) => {
     const first = await startOne(store);
     await store.jobs.cancel(first.id);
     await settleOne(store, done(first));
-    await store.jobs.revive(first.id, 1);
+    await store.jobs.retry(first.id, 1);
 
     const second = await claimOne(store);
     const [extended] = await store.jobs.extend([second], 60_000);
@@ -197,7 +197,7 @@ export const deadLetters: Group = (open) => {
     claimed = await crashAndClaim(bundle, claimed, "worker-c");
     assert.equal((await crash(bundle, claimed)).status, "failed");
 
-    await store.jobs.revive(claimed.id, 1);
+    await store.jobs.retry(claimed.id, 1);
     const revived = await claimOne(store);
     assert.equal(revived.epoch, 4);
     assert.equal((await settleOne(store, done(revived))).status, "done");
@@ -207,7 +207,7 @@ export const deadLetters: Group = (open) => {
   test("a revived job holds its key again", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed", { key: "ada" });
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
 
     assert.deepEqual(await store.jobs.enqueue([newJob({ key: "ada" })]), [{ id, added: false }]);
     await settleOne(store, done(await claimOne(store)));
@@ -220,7 +220,7 @@ export const deadLetters: Group = (open) => {
     const holder = await enqueueOne(store, { key: "ada" });
     const before = [await pictureOf(store, id), await pictureOf(store, holder.id)];
 
-    await assert.rejects(store.jobs.revive(id, 1), (error) => {
+    await assert.rejects(store.jobs.retry(id, 1), (error) => {
       assert.ok(error instanceof KeyTakenError);
       assert.equal(error.key, "ada");
       assert.equal(error.holder, holder.id);
@@ -229,7 +229,7 @@ export const deadLetters: Group = (open) => {
     assert.deepEqual([await pictureOf(store, id), await pictureOf(store, holder.id)], before);
 
     await store.jobs.cancel(holder.id);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
     assert.equal(await statusOf(store, id), "pending");
   });
 
@@ -238,7 +238,7 @@ export const deadLetters: Group = (open) => {
     const id = await jobIn(store, "failed");
 
     const answers = await Promise.allSettled(
-      Array.from({ length: 4 }, () => store.jobs.revive(id, 1)),
+      Array.from({ length: 4 }, () => store.jobs.retry(id, 1)),
     );
     assert.equal(answers.filter(({ status }) => status === "fulfilled").length, 1);
     for (const answer of answers) {

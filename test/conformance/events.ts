@@ -178,13 +178,13 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, parent), "pending");
   });
 
-  test("a job that was called and is revived ends once more, and is waited for until then", async () => {
+  test("a job that was called and is retried ends once more, and is waited for until then", async () => {
     const bundle = await open();
     const { store } = bundle;
     const { parent, child } = await caller(bundle);
     await settleOne(store, failed(await claimChild(bundle)));
     const again = await claimOne(store, { queues: ["parents"] });
-    await store.jobs.revive(child, 1);
+    await store.jobs.retry(child, 1);
     const wait = { event: JOB_ENDED, key: child };
     assert.equal((await settleOne(store, waiting(again, wait))).status, "waiting");
     await settleOne(store, done(await claimChild(bundle)));

@@ -94,10 +94,10 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
     await settleOne(store, failed(before));
     return { fence: before, owner: null };
   },
-  "a worker whose failed job was revived": async ({ store }) => {
+  "a worker whose failed job was retried": async ({ store }) => {
     const before = await startOne(store);
     await settleOne(store, failed(before));
-    await store.jobs.revive(before.id, 1);
+    await store.jobs.retry(before.id, 1);
     return { fence: before, owner: await claimOne(store, { worker: before.worker }) };
   },
   "a worker that never claimed the job": async ({ store }) => {

@@ -350,9 +350,9 @@ export const flows: Group = (open) => {
       b: "failed",
       c: "failed",
     });
-    await assert.rejects(store.jobs.revive(ids.b, 1), { code: "DEPENDENCY_UNMET" });
+    await assert.rejects(store.jobs.retry(ids.b, 1), { code: "DEPENDENCY_UNMET" });
     await assertSound(bundle);
-    await store.jobs.revive(ids.a, 1);
+    await store.jobs.retry(ids.a, 1);
     assert.deepEqual(await statusesOf(store, ids), {
       a: "pending",
       x: "pending",
@@ -371,9 +371,9 @@ export const flows: Group = (open) => {
     const { ids } = await makeFlow(store, { a: [], b: [], c: ["a", "b"] });
     await end(store, "a", "failed");
     await end(store, "b", "failed");
-    await store.jobs.revive(ids.a, 1);
+    await store.jobs.retry(ids.a, 1);
     assert.equal((await mustFind(store, ids.c)).status, "failed");
-    await store.jobs.revive(ids.b, 1);
+    await store.jobs.retry(ids.b, 1);
     assert.equal((await mustFind(store, ids.c)).status, "waiting");
     await assertSound(bundle);
     await end(store, "a");
@@ -386,7 +386,7 @@ export const flows: Group = (open) => {
     const { store } = bundle;
     const { ids } = await makeFlow(store, { a: [], b: [], c: ["a", "b"] }, { onFailed: "ignore" });
     await end(store, "a", "failed");
-    await store.jobs.revive(ids.a, 1);
+    await store.jobs.retry(ids.a, 1);
     assert.deepEqual(await store.flows.waitsFor(ids.c, { limit: 9 }), [ids.a, ids.b].toSorted());
     await end(store, "b");
     assert.equal((await mustFind(store, ids.c)).status, "waiting");
@@ -394,7 +394,7 @@ export const flows: Group = (open) => {
     await end(store, "a");
     assert.equal((await mustFind(store, ids.c)).status, "pending");
     await store.jobs.cancel(ids.c);
-    await store.jobs.revive(ids.c, 1);
+    await store.jobs.retry(ids.c, 1);
     assert.equal(
       (await mustFind(store, ids.c)).status,
       "pending",

@@ -161,12 +161,12 @@ function jobs(open: Open): void {
     assert.deepEqual(await dueOf(store), [other.id]);
   });
 
-  test("a revived job no longer counts as ended", async () => {
+  test("a retried job no longer counts as ended", async () => {
     const { store } = await setUp(open);
     const job = calledJob();
     const { statuses } = await waiting(store, job);
     await settleOne(store, failed(await claimOne(store)));
-    await store.jobs.revive(job.id, 1);
+    await store.jobs.retry(job.id, 1);
     assert.deepEqual(await statuses(), [null]);
     await settleOne(store, done(await claimOne(store)));
     assert.deepEqual(await statuses(), ["done"]);

@@ -176,22 +176,22 @@ export const keptKeys: Group = (open) => {
     assert.deepEqual(await pictureOf(store, job.id), before);
   });
 
-  test("a job that is revived holds its key, and keeps it again after its next end", async () => {
+  test("a job that is retried holds its key, and keeps it again after its next end", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed", kept);
     clock.advance(HOUR_MS);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
     await assertHeld(store, id);
     await settleOne(store, done(await claimOne(store)));
     clock.advance(HOUR_MS - 1);
     await assertHeld(store, id);
   });
 
-  test("a job whose key another one keeps is not revived", async () => {
+  test("a job whose key another one keeps is not retried", async () => {
     const { store } = await open();
     const first = await jobIn(store, "failed", { key: kept.key });
     const second = await jobIn(store, "done", kept);
-    await assert.rejects(store.jobs.revive(first, 1), (error) => {
+    await assert.rejects(store.jobs.retry(first, 1), (error) => {
       assert.ok(error instanceof KeyTakenError);
       assert.deepEqual([error.holder, error.status], [second, "done"]);
       return true;

@@ -211,14 +211,14 @@ export const keyConflicts: Group = (open) => {
     assert.deepEqual(await Promise.all(ids.map((each) => pictureOf(store, each))), before);
   });
 
-  test("a job that was replaced is revived when the key is free again, and not before", async () => {
+  test("a job that was replaced is retried when the key is free again, and not before", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store, { key });
     const job = replacing();
     await store.jobs.enqueue([job]);
-    await assert.rejects(store.jobs.revive(id, 1), KeyTakenError);
+    await assert.rejects(store.jobs.retry(id, 1), KeyTakenError);
     await settleOne(store, done(await claimOne(store)));
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
     await assertHolds(store, id);
   });
 

@@ -202,7 +202,7 @@ export const limits: Group = (open) => {
       assert.equal((await claim(store, 5)).length, 3);
     });
 
-    test("stay with a job that is retried, released, reclaimed, cancelled or revived", async () => {
+    test("stay with a job that is retried, released, reclaimed, cancelled or retried", async () => {
       const bundle = await open();
       const { store } = bundle;
       await limit(store, { kind: "lanes", concurrency: 1 });
@@ -477,13 +477,13 @@ export const limits: Group = (open) => {
       assert.equal((await claim(store, 5)).length, 1);
     });
 
-    test("takes at most its limit, and a revived job has none", async () => {
+    test("takes at most its limit, and a retried job has none", async () => {
       const { store } = await open();
       const ids = [];
       for (let n = 0; n < 3; n += 1) ids.push((await enqueueOne(store, { startBy: { at: 1 } })).id);
       assert.equal((await store.jobs.expireLate({ limit: 2 })).length, 2);
       assert.equal((await store.jobs.expireLate({ limit: 2 })).length, 1);
-      await store.jobs.revive(ids[0] as string, 1);
+      await store.jobs.retry(ids[0] as string, 1);
       assert.equal((await claim(store, 5)).length, 1);
     });
   });

@@ -258,7 +258,7 @@ export const listing: Group = (open) => {
       assert.deepEqual(await store.jobs.attempts(id), []);
       assert.deepEqual(await store.jobs.findFinished([id]), []);
       assert.equal(await store.jobs.cancel(id), null);
-      await assert.rejects(store.jobs.revive(id, 1), withCode("JOB_NOT_FOUND"));
+      await assert.rejects(store.jobs.retry(id, 1), withCode("JOB_NOT_FOUND"));
       assert.deepEqual(await store.jobs.extend([{ ...claimed, id }], 1_000), []);
       assert.deepEqual(await store.jobs.settle([done({ ...claimed, id })]), []);
     }

@@ -51,7 +51,7 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.jobs.list({ limit: 10 })).length, 2);
     });
 
-    test(`many jobs are cancelled and revived once when the ${loss} is lost`, async () => {
+    test(`many jobs are cancelled and retried once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const running = await startOne(store);
       const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
@@ -63,10 +63,10 @@ export const lostAnswers: Group = (open) => {
       losing.loseNext();
       assert.deepEqual(await losing.jobs.cancelAll({ ...chunk, ids: [running.id] }), [running.id]);
       const again = { action: "retry", filter: { status: "cancelled", all: true } } as const;
-      const revived = await startBulk(store, again);
+      const retried = await startBulk(store, again);
       losing.loseNext();
-      await carrierOf(losing).page(revived.id);
-      assert.deepEqual(countsOf(await store.bulk.get(revived.id)), ["done", 2, 2, 2, 0]);
+      await carrierOf(losing).page(retried.id);
+      assert.deepEqual(countsOf(await store.bulk.get(retried.id)), ["done", 2, 2, 2, 0]);
       for (const id of ids.slice(1)) assert.equal(await statusOf(store, id), "pending");
       assert.equal((await store.audit.list({ limit: 9 })).length, 8);
     });
@@ -326,12 +326,12 @@ export const lostAnswers: Group = (open) => {
       await losing.locks.abandon("order:42", holder);
     });
 
-    test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
+    test(`a cancel and a reopening come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
       assert.equal(await losing.jobs.cancel(job.id), "cancelled");
       losing.loseNext();
-      await losing.jobs.revive(job.id, 1);
+      await losing.jobs.retry(job.id, 1);
       assert.equal(await statusOf(store, job.id), "pending");
     });
 
@@ -342,7 +342,7 @@ export const lostAnswers: Group = (open) => {
       const ada = () => ({ id: nextId(), actor: "ada" });
       assert.equal(await losing.jobs.cancel(job.id, ada()), "cancelled");
       losing.loseNext();
-      await losing.jobs.revive(job.id, 1, ada());
+      await losing.jobs.retry(job.id, 1, ada());
       losing.loseNext();
       const order = { ...ada(), desiredState: "pause", target: { worker } } as const;
       assert.deepEqual(await losing.workers.command(order), [worker]);

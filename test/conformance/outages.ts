@@ -107,27 +107,27 @@ export const outages: Group = (open) => {
     assert.deepEqual(await countersOf(bundle, claimed.id), ["failed", 1, 1, 1]);
   });
 
-  test("a crash from before a job was revived is not given back", async () => {
+  test("a crash from before a job was retried is not given back", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 2 });
     await crash(bundle, first);
     await promoteOne(bundle, first.id);
     await crash(bundle, await claimOne(store));
-    await store.jobs.revive(first.id, 2);
+    await store.jobs.retry(first.id, 2);
     await crash(bundle, await claimOne(store));
     assert.deepEqual(await countersOf(bundle, first.id), ["retry", 3, 1, 3]);
     assert.deepEqual(await store.jobs.settleOutages([gaveUp(retry(first))]), []);
     assert.deepEqual(await countersOf(bundle, first.id), ["retry", 3, 1, 3]);
   });
 
-  test("nor is one from before it was cancelled while it waited, and revived", async () => {
+  test("nor is one from before it was cancelled while it waited, and retried", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store);
     await crash(bundle, first);
     await store.jobs.cancel(first.id);
-    await store.jobs.revive(first.id, 2);
+    await store.jobs.retry(first.id, 2);
     const second = await claimOne(store);
     const before = await countersOf(bundle, first.id);
     assert.deepEqual(await store.jobs.settleOutages([gaveUp(retry(first))]), []);

@@ -154,10 +154,10 @@ export function inWeeks(url: () => string): void {
     ["a job that is pending", (weeks) => weeks.add()],
     ["a job that waits", (weeks) => weeks.add((fence) => retry(fence, { delayMs: WEEK_MS * 52 }))],
     [
-      "a job that was revived",
+      "a job that was retried",
       async (weeks) => {
         const id = await weeks.add((fence) => failed(fence));
-        await weeks.store.jobs.revive(id, 1);
+        await weeks.store.jobs.retry(id, 1);
         return id;
       },
     ],

@@ -102,14 +102,14 @@ export const pruning: Group = (open) => {
     assert.deepEqual(await store.jobs.stats(), []);
   });
 
-  test("a pruned job was never there: it cannot be cancelled or revived", async () => {
+  test("a pruned job was never there: it cannot be cancelled or retried", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(1);
     await store.jobs.prune({ keepMs: keepNothing, limit: 9 });
 
     assert.equal(await store.jobs.cancel(id), null);
-    await assert.rejects(store.jobs.revive(id, 1), JobNotFoundError);
+    await assert.rejects(store.jobs.retry(id, 1), JobNotFoundError);
   });
 
   test("pruning takes at most its limit and says how many", async () => {
@@ -142,11 +142,11 @@ export const pruning: Group = (open) => {
     });
   }
 
-  test("a job that was revived is not pruned for having ended once", async () => {
+  test("a job that was retried is not pruned for having ended once", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(HOUR_MS);
-    await store.jobs.revive(id, 1);
+    await store.jobs.retry(id, 1);
     const before = await pictureOf(store, id);
 
     assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 0);

@@ -163,7 +163,7 @@ export const reports: Group = (open) => {
     await store.reports.put(third, lines(4, 4));
     await settleOne(store, released(third));
     await settleOne(store, failed(await claimOne(store)));
-    await store.jobs.revive(first.id, 1);
+    await store.jobs.retry(first.id, 1);
     await store.reports.put(await claimOne(store), lines(5, 5));
     const kept = await store.reports.list({ job: first.id, after: 0, limit: 9 });
     assert.deepEqual(

@@ -63,10 +63,10 @@ async function names(store: Store, job: string): Promise<string[]> {
 }
 
 export const reruns: Group = (open) => {
-  test("a failed job is revived with another input, and the old one is kept", async () => {
+  test("a failed job is retried with another input, and the old one is kept", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
-    await store.jobs.revive(id, 1, operator(), '{"to":"bob"}');
+    await store.jobs.retry(id, 1, operator(), '{"to":"bob"}');
     assert.equal((await claimOne(store)).payload, '{"to":"bob"}');
     assert.equal((await mustFind(store, id)).payload, '{"to":"bob"}');
     assert.deepEqual(await store.jobs.revisions(id), [
@@ -84,7 +84,7 @@ export const reruns: Group = (open) => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
     for (const payload of ["1", "1", "2"]) {
-      await store.jobs.revive(id, 1, operator(), payload);
+      await store.jobs.retry(id, 1, operator(), payload);
       await settleOne(store, failed(await claimOne(store)));
     }
     const found = await store.jobs.revisions(id);

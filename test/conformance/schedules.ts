@@ -384,7 +384,7 @@ export const schedules: Group = (open) => {
     await settleOne(store, failed(first));
     assert.equal(await tick(), "enqueued");
     await settleOne(store, done(await claimOne(store)));
-    await store.jobs.revive(first.id, 1);
+    await store.jobs.retry(first.id, 1);
     assert.equal(await tick(), "skipped");
   });
 

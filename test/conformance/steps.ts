@@ -227,7 +227,7 @@ export const steps: Group = (open) => {
     );
   });
 
-  test("a revived job waits again for the called job whose failure failed it", async () => {
+  test("a retried job waits again for the called job whose failure failed it", async () => {
     const { store } = await open();
     const job = await startOne(store);
     await store.steps.put(job, step({ name: "a" }));
@@ -236,7 +236,7 @@ export const steps: Group = (open) => {
       step({ name: "child", kind: "call", position: 2, status: "failed" }),
     );
     await settleOne(store, failed(job));
-    await store.jobs.revive(job.id, 1);
+    await store.jobs.retry(job.id, 1);
     assert.deepEqual(
       (await store.steps.list(job.id)).map(({ name, status }) => [name, status]),
       [

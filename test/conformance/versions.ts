@@ -46,15 +46,15 @@ export const versions: Group = (open) => {
     assert.equal((await store.jobs.enqueue([late("shipping")]))[0]?.added, true);
   });
 
-  test("a job is not revived while another version holds its key", async () => {
+  test("a job is not retried while another version holds its key", async () => {
     const { store } = await open();
     const first = await startOne(store, { task: "ship@1", key: "order-42" });
     await settleOne(store, failed(first));
     const second = await enqueueOne(store, { task: "ship@2", key: "order-42" });
-    await assert.rejects(store.jobs.revive(first.id, 1), KeyTakenError);
+    await assert.rejects(store.jobs.retry(first.id, 1), KeyTakenError);
     await settleOne(store, done(await claimOne(store)));
     assert.equal((await store.jobs.find(second.id))?.status, "done");
-    await store.jobs.revive(first.id, 1);
+    await store.jobs.retry(first.id, 1);
     const late = newJob({ task: "ship", key: "order-42" });
     assert.deepEqual(await store.jobs.enqueue([late]), [{ id: first.id, added: false }]);
   });

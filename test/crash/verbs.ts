@@ -211,14 +211,14 @@ export const verbs: Record<string, Verb> = {
   "cancel of a waiting job": { changes: 1, act: (store) => store.jobs.cancel(idOf("wa-key")) },
   "cancel of a running job": { changes: 1, act: (store) => store.jobs.cancel(idOf("ru-key")) },
   "the ticks of a schedule": { changes: 2, act: (store) => store.schedules.fire("often") },
-  revive: {
+  retry: {
     changes: 1,
     // Called again it says IllegalMoveError, as it should: the job is pending.
-    act: (store) => store.jobs.revive(idOf("fi-fai"), 2).catch(unlessIllegalMove),
+    act: (store) => store.jobs.retry(idOf("fi-fai"), 2).catch(unlessIllegalMove),
   },
-  "revive with another input": {
+  "retry with another input": {
     changes: 1,
-    act: (store) => store.jobs.revive(idOf("fi-fai"), 2, by("ed-one"), '"corrected"'),
+    act: (store) => store.jobs.retry(idOf("fi-fai"), 2, by("ed-one"), '"corrected"'),
   },
   rerun: {
     changes: 1,

@@ -141,15 +141,15 @@ for (const kind of KINDS) {
       await using desk = await Desk.open(scratch.url);
       const { store } = desk.holdfast;
       const id = await jobIn(store, "failed");
-      const revive = store.jobs.revive.bind(store.jobs);
-      store.jobs.revive = async (...args) => {
-        await revive(...args);
+      const retry = store.jobs.retry.bind(store.jobs);
+      store.jobs.retry = async (...args) => {
+        await retry(...args);
         throw new OutcomeUnknownError({ store: "the database", session: null });
       };
       const path = `/api/v1/jobs/${id}/retry`;
       const key = { "idempotency-key": "retry" };
       await desk.post(path, {}, 503, { headers: key });
-      store.jobs.revive = revive;
+      store.jobs.retry = retry;
       await settleOne(store, failed(await claimOne(store)));
       assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), { id, status: "pending" });
       // It was tried again once, and that came to nothing.

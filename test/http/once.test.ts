@@ -74,7 +74,7 @@ test("a retry whose server died afterwards is reported as done", async () => {
   // Nobody knows whether the first one is still at it; for the test that is decided at once.
   const order = {
     url,
-    dies: { in: "jobs.revive", when: "after" },
+    dies: { in: "jobs.retry", when: "after" },
     limits: { underWayMs: 0 },
   } as const;
   const { second, third } = await throughDeath(order, `/api/v1/jobs/${id}/retry`, {});
@@ -111,13 +111,13 @@ test("a request that failed inside is made when it is sent again", async () => {
   const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
   await desk.post(`/api/v1/jobs/${id}/cancel`);
   const { store } = desk.holdfast;
-  const revive = store.jobs.revive.bind(store.jobs);
-  store.jobs.revive = async () => {
+  const retry = store.jobs.retry.bind(store.jobs);
+  store.jobs.retry = async () => {
     throw new Error("the disk is on fire");
   };
   const headers = { "idempotency-key": "k" };
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 500, { headers });
-  store.jobs.revive = revive;
+  store.jobs.retry = retry;
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
 });
 

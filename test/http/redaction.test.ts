@@ -56,7 +56,7 @@ test("inputs, results, steps, reports and earlier inputs are hidden in every ans
   });
   // Edited as it was shown, with one change: what is hidden stays what it was.
   const edited = { ...job.input, email: "other" };
-  await ask(`/api/v1/dead-letters/${id}/revive`, { input: edited });
+  await ask(`/api/v1/dead-letters/${id}/retry`, { input: edited });
   await eventually(async () => (await status()) === "done");
   assert.deepEqual(seen[1], { ...input, email: "other" });
   const paths = ["", "/story", "/events", "/dependencies", "/explanation"].map(

@@ -14,7 +14,7 @@ export interface Order {
   readonly locks?: { readonly lockTtl: number; readonly lockWait: number };
   /** The verb of the store in which it dies, before it is done or after. */
   readonly dies?: {
-    readonly in: "jobs.enqueue" | "jobs.revive" | "requests.answer" | "items.change";
+    readonly in: "jobs.enqueue" | "jobs.retry" | "requests.answer" | "items.change";
     readonly when: "before" | "after";
   };
 }

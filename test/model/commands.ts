@@ -370,8 +370,8 @@ const cancel = command("cancel", cancelled, async (drawn, world) => {
   world.same("cancel", status, world.model.cancel(id));
 });
 
-const revive = command(
-  "revive",
+const retry = command(
+  "retry",
   fc.record({
     number,
     among: fc.constantFrom(STATUSES, ["failed" as const, "cancelled" as const]),
@@ -379,9 +379,9 @@ const revive = command(
   }),
   async (drawn, world) => {
     const id = pickId(world, drawn.number, drawn.among);
-    const code = await world.call("revive", id, drawn.attempts).then(() => null, codeOf);
-    world.saw(`a revival: ${code ?? "accepted"}`);
-    world.same("revive", code, world.model.revive(id, drawn.attempts));
+    const code = await world.call("retry", id, drawn.attempts).then(() => null, codeOf);
+    world.saw(`a reopening: ${code ?? "accepted"}`);
+    world.same("retry", code, world.model.reopen(id, drawn.attempts));
   },
 );
 
@@ -484,7 +484,7 @@ const WEIGHTS: [number, fc.Arbitrary<Command>][] = [
   [4, reclaim],
   [2, promote],
   [3, cancel],
-  [2, revive],
+  [2, retry],
   [1, prune],
   [3, advance],
   [1, look],

@@ -20,8 +20,8 @@ type Job = Open<Omit<contract.JobRecord, "lastError">> & {
   /** For how long it keeps its key after its end; null: not at all, or another has taken it. */
   keyForMs: number | null;
   readonly history: Open<contract.AttemptRecord>[];
-  /** The epoch when it was last revived: crashes up to it do not count any more. */
-  revivedAfter: number;
+  /** The epoch when it was last retried: crashes up to it do not count any more. */
+  reopenedAfter: number;
 };
 
 /** A job that moves takes nothing along of where it stood, except its counters and its history. */
@@ -116,7 +116,7 @@ export class Model {
         job.keyForMs = null;
       }
     }
-    const counters = { epoch: 0, attempts: 0, crashes: 0, revivedAfter: 0 };
+    const counters = { epoch: 0, attempts: 0, crashes: 0, reopenedAfter: 0 };
     const kept = { keyForMs: asked.key === null ? null : keyForMs, enqueuedAt: this.now };
     const place = { ...NOWHERE, status: "pending", history: [] } as const;
     const lane = asked.lane ?? null;
@@ -255,7 +255,7 @@ export class Model {
 
   #giveBack(job: Job, { worker, epoch }: Fence, why = "LEASE_LOST"): boolean {
     const entry = job.history.find((one) => one.epoch === epoch && one.worker === worker);
-    const isCounted = entry?.outcome === "crashed" && epoch > job.revivedAfter;
+    const isCounted = entry?.outcome === "crashed" && epoch > job.reopenedAfter;
     if (FINAL.has(job.status) || !isCounted) return false;
     Object.assign(entry, { outcome: "released", error: why });
     job.crashes -= 1;
@@ -343,14 +343,14 @@ export class Model {
   }
 
   /** Null, or the code of the error. */
-  revive(id: string, attempts: number): string | null {
+  reopen(id: string, attempts: number): string | null {
     const job = this.jobs.get(id);
     if (job === undefined) return "JOB_NOT_FOUND";
     if (job.status !== "failed" && job.status !== "cancelled") return "ILLEGAL_MOVE";
     const holder = this.holder(job.task, job.key);
     if (holder !== null && holder !== job) return "KEY_TAKEN";
     job.maxAttempts = Math.max(job.maxAttempts, job.attempts + attempts);
-    Object.assign(job, { crashes: 0, revivedAfter: job.epoch });
+    Object.assign(job, { crashes: 0, reopenedAfter: job.epoch });
     move(job, "pending", { readyAt: this.now });
     return null;
   }
@@ -376,7 +376,7 @@ export class Model {
       keyForMs: __,
       error: ___,
       history: ____,
-      revivedAfter: _____,
+      reopenedAfter: _____,
       ...record
     } = job;
     return { ...record, lastError: lastErrorOf(job), inDoubt: null };

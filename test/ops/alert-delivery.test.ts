@@ -195,7 +195,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
       (await site.store.jobs.attempts(job!.id)).map(({ outcome }) => outcome),
       ["failed"],
     );
-    await site.store.jobs.revive(job!.id, 1);
+    await site.store.jobs.retry(job!.id, 1);
     await alerts.sendDue();
     await settled(["raised 2 done"]);
   });

@@ -12,7 +12,7 @@ import {
   type Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
-import type { Place } from "../../src/database/open.ts";
+import type { DatabaseLocation } from "../../src/database/open.ts";
 import { SECRET } from "./engines.ts";
 import { hear, keepLog, until, type Heard, type KeptLog, type LogLine } from "../worker/observe.ts";
 
@@ -35,10 +35,13 @@ export class Crew implements AsyncDisposable {
     this.#desk = desk;
   }
 
-  static async start(place: Place, options: Partial<WorkerOptions> = {}): Promise<Crew> {
+  static async start(
+    location: DatabaseLocation,
+    options: Partial<WorkerOptions> = {},
+  ): Promise<Crew> {
     const log = keepLog();
     const desk = new Desk();
-    const holdfast = await openHoldfast(place, { logger: log.logger });
+    const holdfast = await openHoldfast(location, { logger: log.logger });
     try {
       const tasks = [desk.quick, desk.held];
       const worker = await holdfast.startWorker({ tasks, shutdown: "5s", ...options });

@@ -116,7 +116,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
 
   test("a retried job is announced with the commit, alone and with others", async () => {
     const one = await failedJob("again");
-    assert.ok(await isHeard("again", () => quiet.jobs.revive(one, 1)));
+    assert.ok(await isHeard("again", () => quiet.jobs.retry(one, 1)));
     const other = await failedJob("all again");
     const request = { action: "retry", filter: { ids: [other] } } as const;
     assert.ok(await isHeard("all again", () => runBulk(quiet, request)));

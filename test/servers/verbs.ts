@@ -201,14 +201,14 @@ const others: Verb[] = [
     },
   },
   {
-    name: "revive",
+    name: "retry",
     message: "commit",
     async prepare(store, queue) {
       await enqueueOne(store, { queue, key: `key of ${queue}` });
       const claimed = await claimOne(store, { queues: [queue] });
       await store.jobs.settle([settlement(claimed, { kind: "failed", error: "{}" })]);
       return {
-        verb: (each) => each.jobs.revive(claimed.id, 2),
+        verb: (each) => each.jobs.retry(claimed.id, 2),
         isCommitted: async (each) => (await mustFind(each, claimed.id)).status === "pending",
         ids: [claimed.id],
       };

@@ -1,4 +1,4 @@
-/** The application: enqueues jobs, says events, cancels, revives, and says what became of effects in doubt. */
+/** The application: enqueues jobs, says events, cancels, retries, and says what became of effects in doubt. */
 import { HoldfastError, OutcomeUnknownError } from "../../src/core/errors.ts";
 import { makeIds } from "../../src/core/id.ts";
 import type { Holdfast } from "../../src/app/holdfast.ts";
@@ -135,8 +135,8 @@ export class Client {
           .then(() => {}, expected);
       });
     }
-    if (this.#chance.isHit(plan.revivals)) {
-      this.#later(this.#chance.between(500, 5_000), "revive", async () => {
+    if (this.#chance.isHit(plan.retries)) {
+      this.#later(this.#chance.between(500, 5_000), "retry", async () => {
         const attempts = this.#chance.whole(1, 3);
         await this.#open()
           .jobs.retry(id, { attempts })

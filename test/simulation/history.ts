@@ -63,8 +63,8 @@ export interface CancelCall extends Call {
   told: string | null;
 }
 
-export interface ReviveCall extends Call {
-  readonly f: "revive";
+export interface RetryCall extends Call {
+  readonly f: "retry";
   readonly id: string;
 }
 
@@ -87,7 +87,7 @@ export type Recorded =
   | ExtendCall
   | StepCall
   | CancelCall
-  | ReviveCall
+  | RetryCall
   | ResolveCall
   | EmitCall;
 

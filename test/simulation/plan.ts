@@ -81,7 +81,7 @@ export interface Plan {
   readonly latencyMs: number;
   /** What clients do besides. */
   readonly cancels: number;
-  readonly revivals: number;
+  readonly retries: number;
   readonly keys: number;
   readonly delays: number;
   /** How likely a task fails at each of its points. */
@@ -171,7 +171,7 @@ export function planOf(seed: number): Plan {
     hintsLost: chance.pick([0, 0, 0.2, 0.6, 1]),
     latencyMs: chance.pick([0.2, 1, 5]),
     cancels: often(0.5, 0.05, 0.3),
-    revivals: often(0.4, 0.2, 0.7),
+    retries: often(0.4, 0.2, 0.7),
     keys: often(0.5, 0.2, 0.7),
     delays: often(0.5, 0.1, 0.4),
     failures: often(0.6, 0.02, 0.2),

@@ -30,7 +30,7 @@ import type {
   OutageCall,
   Recorded,
   ResolveCall,
-  ReviveCall,
+  RetryCall,
   SettleCall,
   StepCall,
 } from "./history.ts";
@@ -155,15 +155,15 @@ class RecordingJobs extends SqlJobs {
     );
   }
 
-  override revive(
+  override retry(
     id: string,
     attempts: number,
     signature: OperatorEntry | null = null,
   ): Promise<void> {
-    return record<ReviveCall, void>(
+    return record<RetryCall, void>(
       this.#recorder,
-      { f: "revive", ...begun(this.#recorder), id },
-      () => super.revive(id, attempts, signature),
+      { f: "retry", ...begun(this.#recorder), id },
+      () => super.retry(id, attempts, signature),
       () => {},
     );
   }

@@ -58,8 +58,8 @@ const MUST_MEET = [
   "move: promote, waiting → pending",
   "move: released, processing → pending",
   "move: retry, processing → retry",
-  "move: revive, cancelled → pending",
-  "move: revive, failed → pending",
+  "move: reopen, cancelled → pending",
+  "move: reopen, failed → pending",
   "move: suspended, processing → pending",
   "move: suspended, processing → waiting",
   "refused: a settlement",
@@ -74,7 +74,7 @@ const RARE = new Set([
   "client: a doubt resolved, not done",
   "move: cancel, retry → cancelled",
   "move: cancel, scheduled → cancelled",
-  "move: revive, failed → pending",
+  "move: reopen, failed → pending",
   "move: suspended, processing → pending",
 ]);
 

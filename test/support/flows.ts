@@ -20,7 +20,7 @@ export async function wholeFlow({ jobs, flows }: Store): Promise<void> {
   assert.ok(first !== undefined && second !== undefined && third !== undefined);
   await jobs.settle([done(first)]);
   await jobs.settle([done(second), failed(third)]);
-  await jobs.revive(third.id, 1);
+  await jobs.retry(third.id, 1);
   await jobs.cancel(last.id);
   await flows.find(flow.id);
   await flows.list({ limit: 10, before: flow.id });

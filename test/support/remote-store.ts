@@ -87,7 +87,7 @@ class Member {
     const answer = this.#waiting.get(reply.call);
     this.#waiting.delete(reply.call);
     if (reply.kind === "value") answer?.resolve(reply.value);
-    else answer?.reject(revived(reply.error));
+    else answer?.reject(errorFrom(reply.error));
   }
 
   #giveUp(code: number | null): void {
@@ -99,7 +99,7 @@ class Member {
 }
 
 /** The same class with the same facts, so that `instanceof` and fields read as if it was thrown here. */
-function revived({ name, message, stack, facts }: SentError): Error {
+function errorFrom({ name, message, stack, facts }: SentError): Error {
   const known: Record<string, unknown> = {
     ...errors,
     ...workerErrors,
@@ -246,7 +246,7 @@ const VERBS = {
     "expireLate",
     "upcoming",
     "cancel",
-    "revive",
+    "retry",
     "cancelAll",
     "prune",
     "find",

@@ -40,7 +40,7 @@ export interface SentError {
 export interface Opened {
   readonly name: string;
   readonly database: string;
-  readonly lanes: number;
+  readonly pollCycles: number;
   readonly address: StoreAddress | null;
 }
 
@@ -72,8 +72,8 @@ async function open(request: Extract<Request, { kind: "open" }>): Promise<Opened
   runtime.clock.set(request.now);
   const store = await openStore(request.url, { runtime });
   stores.set(request.store, store);
-  const { name, database, lanes, address } = store.db;
-  return { name, database, lanes, address };
+  const { name, database, pollCycles, address } = store.db;
+  return { name, database, pollCycles, address };
 }
 
 function callVerb(store: Store, { verb, args }: VerbRequest): unknown {

@@ -26,11 +26,11 @@ suite("the states of a job", () => {
     );
   });
 
-  test("end in one table: what is finished can only be revived or run again", () => {
+  test("end in one table: what is finished can only be retried or run again", () => {
     for (const status of finalStatuses) {
       assert.equal(home[status], "finished");
       const allowed = names.filter((name) => mayMove(name, status));
-      assert.deepEqual(allowed, status === "done" ? ["rerun"] : ["revive", "rerun"]);
+      assert.deepEqual(allowed, status === "done" ? ["rerun"] : ["reopen", "rerun"]);
     }
   });
 });

@@ -154,7 +154,7 @@ suite("enqueueMany", () => {
     const written: unknown[] = [];
     let underWay = 0;
     const store = wrapStore(real, () => ({
-      db: { lanes: 4 },
+      db: { pollCycles: 4 },
       jobs: {
         async enqueue(jobs) {
           underWay += 1;

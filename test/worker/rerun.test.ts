@@ -63,7 +63,7 @@ suite("running a job again from a step", () => {
 });
 
 suite("dead letters", () => {
-  test("are revived with another input, without repeating what is done", async () => {
+  test("are retried with another input, without repeating what is done", async () => {
     charges.length = 0;
     mails.length = 0;
     await using kit = await openTestHoldfast();
@@ -88,7 +88,7 @@ suite("dead letters", () => {
     assert.equal(attempts.length, 2);
   });
 
-  test("are counted by task and cause, and revived or deleted by filter", async () => {
+  test("are counted by task and cause, and retried or deleted by filter", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const flaky = defineTask({
@@ -110,8 +110,8 @@ suite("dead letters", () => {
       ],
     );
     assert.deepEqual((await holdfast.deadLetters.groups({ limit: 1 })).isAll, false);
-    const revive = await holdfast.deadLetters.reviveAll({ code: "E_A" }, { attempts: 1 });
-    assert.equal((await holdfast.bulk.run(revive)).changed, 2);
+    const retry = await holdfast.deadLetters.reviveAll({ code: "E_A" }, { attempts: 1 });
+    assert.equal((await holdfast.bulk.run(retry)).changed, 2);
     const remove = await holdfast.deadLetters.deleteAll({ all: true });
     assert.equal((await holdfast.bulk.run(remove)).changed, 1);
     assert.deepEqual(await holdfast.deadLetters.list(), []);

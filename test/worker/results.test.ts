@@ -106,7 +106,7 @@ suite("the result of a job", () => {
     await assert.rejects(job.result({ timeout: "soon" }), withCode("INVALID_ARGUMENT", "timeout"));
   });
 
-  test("of a job that failed and was revived is the new one", async () => {
+  test("of a job that failed and was retried is the new one", async () => {
     await using kit = await openTestHoldfast();
     let fails = true;
     const moody = defineTask({

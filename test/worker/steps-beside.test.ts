@@ -277,7 +277,7 @@ suite("a called job", () => {
     },
   });
 
-  test("that failed stays failed for the job that saw it, until that job is revived too", async () => {
+  test("that failed stays failed for the job that saw it, until that job is retried too", async () => {
     await using kit = await openTestHoldfast();
     fails = true;
     const parent = taskOf((ctx) => ctx.call(child, null));

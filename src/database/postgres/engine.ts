@@ -407,7 +407,7 @@ export class PostgresEngine implements Engine {
       await this.#main.transaction(
         async (send) => {
           await send({ text: `set local lock_timeout = ${DROP_LOCK_MS}` });
-          // Checked under the lock: a job that is revived in the meantime would lose its input.
+          // Checked under the lock: a job that is retried in the meantime would lose its input.
           await send({ text: this.spell(LOCK) });
           const text = this.spell(isOver(name));
           const { rows } = await send({ text, values: [finishedBefore] });

@@ -82,8 +82,8 @@ function checkHolder(
 }
 
 /** The spans of transactions in which a job had not ended. */
-export function livesOf({ addedTx, finishedTx, revivedTx }: Life): { from: number; to: number }[] {
-  return [addedTx, ...revivedTx].map((from, index) => ({
+export function livesOf({ addedTx, finishedTx, reopenedTx }: Life): { from: number; to: number }[] {
+  return [addedTx, ...reopenedTx].map((from, index) => ({
     from,
     to: finishedTx[index] ?? Number.POSITIVE_INFINITY,
   }));
@@ -139,11 +139,11 @@ const FORGIVEN = 10;
 
 /**
  * Whether nobody can know afterwards who ended a job: one that was to be cancelled anyway, for whoever hands it back
- * unstarted; and one that was revived since, of whose end only an attempt's row is left.
+ * unstarted; and one that was retried since, of whose end only an attempt's row is left.
  */
 function cannotBeTold({ kind }: { kind: string }, end: LeaseEnd, life: Life | undefined): boolean {
   if (kind === "released" && end.status === "cancelled") return true;
-  return life?.revivedTx.some((tx) => tx > end.tx) === true;
+  return life?.reopenedTx.some((tx) => tx > end.tx) === true;
 }
 
 /** One worker is told of each claim, and it is the one that has it. */

@@ -35,7 +35,7 @@ export interface Life {
   readonly attempts: Ended[];
   /** When it became finished, and live again. */
   readonly finishedTx: number[];
-  readonly revivedTx: number[];
+  readonly reopenedTx: number[];
 }
 
 /** How a lease ended, by its fence. */
@@ -60,7 +60,7 @@ export class Lives {
   readonly #asked: {
     enqueue: Map<string, number>;
     cancel: Map<string, number>;
-    revive: Map<string, number>;
+    retry: Map<string, number>;
     resolve: Map<string, number>;
   };
   readonly #extensions: Map<string, number>;
@@ -83,7 +83,7 @@ export class Lives {
         call.f === "enqueue" ? call.jobs.map(({ id }) => id) : [],
       ),
       cancel: firstAsked(calls, (call) => (call.f === "cancel" ? [call.id] : [])),
-      revive: firstAsked(calls, (call) => (call.f === "revive" ? [call.id] : [])),
+      retry: firstAsked(calls, (call) => (call.f === "retry" ? [call.id] : [])),
       resolve: firstAsked(calls, (call) => (call.f === "resolve" ? [call.job] : [])),
     };
     // What a schedule enqueues, nobody asks for; checkTicks judges it.
@@ -150,7 +150,7 @@ export class Lives {
       claimedAt: new Map(),
       attempts: [],
       finishedTx: [],
-      revivedTx: [],
+      reopenedTx: [],
     });
   }
 
@@ -283,7 +283,7 @@ export class Lives {
     if (from.tbl === "ready" && to.tbl === "lease") return this.#claim(life, from, to);
     if (from.tbl === "lease") return this.#endLease(life, from, to);
     if (from.tbl === "waiting" && to.tbl === "ready") return this.#promote(from, to);
-    if (from.tbl === "finished" && to.tbl === "ready") return this.#revive(life, from, to);
+    if (from.tbl === "finished" && to.tbl === "ready") return this.#reopen(life, from, to);
     const isLive = from.tbl === "ready" || from.tbl === "waiting";
     if (isLive && to.tbl === "finished" && to.status === "cancelled") {
       this.#edge("cancel", from.status, to.status);
@@ -392,16 +392,16 @@ export class Lives {
     return [...this.#said.values()].includes(tx);
   }
 
-  #revive(life: Life, from: Change, to: Change): void {
-    this.#edge("revive", from.status, to.status);
-    this.#wasAsked("revive", to);
-    if (from.status === "done") this.#add("I8 the moves", to, "a job that is done was revived");
+  #reopen(life: Life, from: Change, to: Change): void {
+    this.#edge("reopen", from.status, to.status);
+    this.#wasAsked("retry", to);
+    if (from.status === "done") this.#add("I8 the moves", to, "a job that is done was retried");
     this.#counts(to, "I3 epochs", "epoch", from.epoch);
     this.#counts(to, "I7 attempts", "attempts", from.attempts);
     this.#counts(to, "I7 attempts", "crashes", 0);
     if ((to.attempts_max ?? 0) < (from.attempts_max ?? 0))
-      this.#add("I7 attempts", to, "reviving took attempts away");
-    life.revivedTx.push(to.tx);
+      this.#add("I7 attempts", to, "reopening took attempts away");
+    life.reopenedTx.push(to.tx);
     if (from.worker === null) return;
     const outcome = from.status === "cancelled" ? "cancelled" : "failed";
     life.attempts.push({
@@ -414,7 +414,7 @@ export class Lives {
 
   // ── What is said about them ──────────────────────────────────────────────────────────────────
 
-  #wasAsked(f: "cancel" | "revive", to: Change): void {
+  #wasAsked(f: "cancel" | "retry", to: Change): void {
     const from = this.#asked[f].get(to.id);
     if (from === undefined || from >= to.tx)
       this.#add("I8 the moves", to, `nobody asked to ${f} it`);

@@ -50,10 +50,10 @@ function askedSteps(calls: readonly Recorded[]): Asked {
       const { status, from } = call;
       asked.puts.set(key, [...(asked.puts.get(key) ?? []), { epoch, worker, status, from }]);
     }
-    // A person, or a revival, changes steps of jobs that nobody owns.
+    // A person, or a reopening, changes steps of jobs that nobody owns.
     if (call.f === "resolve")
       asked.others.set(call.job, Math.min(asked.others.get(call.job) ?? call.from, call.from));
-    if (call.f === "revive")
+    if (call.f === "retry")
       asked.others.set(call.id, Math.min(asked.others.get(call.id) ?? call.from, call.from));
   }
   return asked;

@@ -1,8 +1,9 @@
 /**
  * Holdfast: durable jobs in the SQL database you already have.
  *
- * What an application imports every day. The rest has entries of its own: `holdfast/workflows`, `holdfast/locks`,
- * `holdfast/ops` and `holdfast/testing`. Errors without a class here or there are recognised by their `code`.
+ * What an application imports every day. The rest has entries of its own: `holdfast/workflows`, `holdfast/flows`,
+ * `holdfast/schedules`, `holdfast/locks`, `holdfast/ops`, `holdfast/dashboard` and `holdfast/testing`. Errors without a
+ * class here or there are recognised by their `code`.
  */
 
 export {
@@ -34,11 +35,9 @@ export { RetryIn, Snooze, type RetryOptions } from "./core/retry.ts";
 export {
   defineTask,
   type AnyTask,
-  type CallOptions,
   type Context,
   type Effect,
   type InputOf,
-  type IsolationOptions,
   type ResultOf,
   type Task,
   type TaskOptions,
@@ -46,11 +45,9 @@ export {
 } from "./core/task.ts";
 export type { DatabaseLocation } from "./database/open.ts";
 export type { EnqueueOptions, TaskCall } from "./jobs/enqueue.ts";
-export type { Job, Jobs, JobView } from "./jobs/jobs.ts";
-export type { OnConflict } from "./jobs/store.ts";
+export type { Job, JobView } from "./jobs/jobs.ts";
 export { NotDoneError } from "./steps/errors.ts";
 export { traceOf } from "./tracing/tracing.ts";
-export type { WorkerEvents } from "./worker/events.ts";
 export type { RunHook } from "./worker/events.ts";
 export type { WorkerOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -1,6 +1,7 @@
 /** Ours: every write about a claimed job carries the job, the worker and the epoch of the claim. */
 import { setInterval } from "node:timers";
-import { defineTask, openHoldfast, type WorkerEvents } from "../../src/index.ts";
+import type { WorkerEvents } from "../../src/app/ops.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
 import type { SqlEngine } from "../fill.ts";
 import { QUEUE, SHORT_S, type Subject } from "./subject.ts";
 

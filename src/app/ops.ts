@@ -49,6 +49,7 @@ export type {
 export type {
   AttemptView,
   InputRevision,
+  Jobs,
   JobSummary,
   RerunOptions,
   RetryJobOptions,
@@ -112,11 +113,13 @@ export type { JsonForm, NotJson, StorableTask } from "../core/json-form.ts";
 export type { Numbered, ReportFilter, ReportKind } from "../core/report.ts";
 export type { Backoff, RetryPolicy } from "../core/retry.ts";
 export type {
+  CallOptions,
   Committed,
   Found,
   InputArguments,
   InputFor,
   Isolation,
+  IsolationOptions,
   NewStep,
   ParsedFor,
   Recorded,
@@ -137,6 +140,7 @@ export type {
   JobSummary as JobRow,
   LeaseFilter,
   ListFilter,
+  OnConflict,
   Settled,
 } from "../jobs/store.ts";
 export type { CanaryHost } from "../monitoring/canary.ts";
@@ -169,6 +173,7 @@ export type {
   JobEvent,
   Meter,
   Pulse,
+  WorkerEvents,
 } from "../worker/events.ts";
 export type { Counters } from "../worker/reporter.ts";
 export type { ClientConfig, LogLevel, Optional, WorkerConfig } from "./settings.ts";

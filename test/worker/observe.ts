@@ -1,7 +1,8 @@
 /** What the tests of the worker look with: conditions that are waited for, and a log that is kept. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { HoldfastError, type Logger, type Worker, type WorkerEvents } from "../../src/index.ts";
+import type { WorkerEvents } from "../../src/app/ops.ts";
+import { HoldfastError, type Logger, type Worker } from "../../src/index.ts";
 
 /** Nothing in these tests takes this long unless it is broken. */
 export const WAIT_MS_MAX = 30_000;

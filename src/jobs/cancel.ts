@@ -176,7 +176,7 @@ export function retry(
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const row = await reopenIn(context, tx, { id, attempts, now });
-    if (row === null) throw await whyNotReopened(engine, tx, id, "retry");
+    if (row === null) throw await whyNotReopened(engine, tx, id, "reopen");
     const detail = payload === undefined ? null : await changeInput(tx, { id, payload, now });
     if (operator !== null) {
       const moved = { oldStatus: row.status, newStatus: "pending", detail };
@@ -279,7 +279,7 @@ export async function whyNotReopened(
   engine: Engine,
   tx: Transaction,
   id: string,
-  move: "retry" | "rerun",
+  move: "reopen" | "rerun",
 ): Promise<Error> {
   const [row] = await tx.all<{ status: Status; attempts: number; most: number; inMs: number }>(sql`
     select status, attempts, max_attempts as most, due_at - ${engine.now()} as "inMs"
@@ -287,10 +287,11 @@ export async function whyNotReopened(
      where id = ${id}`);
   if (row === undefined || mayMove(move, row.status)) return new JobNotFoundError({ id });
   const { status, attempts, most, inMs } = row;
-  if (status !== "retry") return new IllegalMoveError({ id, status, move });
+  const refused = { id, status, move: move === "reopen" ? "retry" : move } as const;
+  if (status !== "retry") return new IllegalMoveError(refused);
   const due = inMs > 0 ? `in ${formatMs(inMs)}` : "now";
   const detail = `is waiting for its next attempt (${attempts + 1} of ${most}, ${due})`;
-  return new IllegalMoveError({ id, status, move, detail });
+  return new IllegalMoveError({ ...refused, detail });
 }
 
 function lastAttempt(row: FinishedRow): AttemptRow {

@@ -22,7 +22,8 @@ const MARKS: Readonly<Record<string, number>> = {
   // Raised for bounded lists, online indexes, confirmed look-ups, grants and the ranked findings of the overview.
   "files in src/": 332,
   // A third of the rise is comments: every exported name, function and option has one, which editors show.
-  "lines in src/": 79_900,
+  // Raised again for the heartbeat of isolated processes and for names that no worker knows.
+  "lines in src/": 80_150,
   "lines of the core": 18_550,
   "lines of the page": 12_830,
   "lines of the longest file": 500,

@@ -4,6 +4,7 @@
  * It imports the module of the task and runs its function; the worker does the rest. It ends with the worker: at once when
  * the channel closes, and, if the task blocks this thread, when a second thread notices that the worker is gone.
  */
+import { writeSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isMainThread, parentPort, Worker as Thread } from "node:worker_threads";
@@ -13,10 +14,10 @@ import { IsolationError } from "../core/errors.ts";
 import { decode, encodeResult } from "../core/json.ts";
 import { RetryIn, Snooze } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
-import { type FromChild, markIsolated, sendError, type ToChild } from "./messages.ts";
+import { type FromChild, HEARTBEAT_FD, markIsolated, sendError, type ToChild } from "./messages.ts";
 import { IsolatedContext } from "./context.ts";
 
-/** How often the second thread of a process looks whether the worker still exists. */
+/** How often the second thread of a process looks whether the worker still exists. With each such look, a heartbeat. */
 const PARENT_LOOK_MS = 250;
 
 /** Names in the message about a task that was not found. */
@@ -109,12 +110,24 @@ function onUncaught(error: unknown): void {
 
 /** A process whose worker was killed gets no message: a thread looks, because the task may block the main thread. */
 const watch = (parent: number): string => `
+const { writeSync } = require("node:fs");
 const parent = ${parent};
 const isGone = () => {
   if (process.ppid !== parent) return true;
   try { return !process.kill(parent, 0); } catch (error) { return error.code === "ESRCH"; }
 };
-setInterval(() => { if (isGone()) process.kill(process.pid, "SIGKILL"); }, ${PARENT_LOOK_MS});`;
+setInterval(() => {
+  if (isGone()) process.kill(process.pid, "SIGKILL");
+  try { writeSync(${HEARTBEAT_FD}, "."); } catch { /* The worker is gone: the next look shows it. */ }
+}, ${PARENT_LOOK_MS});`;
+
+function beat(): void {
+  try {
+    writeSync(HEARTBEAT_FD, ".");
+  } catch {
+    // The worker is gone: the watch ends this process.
+  }
+}
 
 function main(): void {
   markIsolated();
@@ -129,6 +142,7 @@ function main(): void {
   // A terminal or a service manager signals the whole group. The worker decides when its jobs end.
   process.on("SIGINT", () => {});
   process.on("SIGTERM", () => {});
+  beat(); // The worker watches this process before the task runs.
   const limits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 };
   new Thread(watch(Number(process.argv[2])), {
     eval: true,

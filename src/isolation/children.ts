@@ -12,7 +12,7 @@ import { isForCode, programFile } from "../core/version.ts";
 import type { Logger } from "../core/log.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Isolation } from "../core/task.ts";
-import type { FromChild, ToChild } from "./messages.ts";
+import { type FromChild, HEARTBEAT_FD, type ToChild } from "./messages.ts";
 
 /** How many idle ones are kept, and for how long. */
 const IDLE_MAX = 8;
@@ -23,6 +23,13 @@ const KILL_MS_MAX = 5_000;
 
 /** How much of the end of its error output is kept for the message about its end. */
 const STDERR_TAIL_MAX = 4_096;
+
+/**
+ * A process without a heartbeat for so many looks in a row is frozen: SIGSTOP, a debugger. The looks are counted, not the
+ * time, because a worker that was frozen itself looks once when it resumes.
+ */
+export const FROZEN_LOOKS_MAX = 10;
+export const LOOK_MS = 1_000;
 
 const PROGRAM = "isolation/child";
 
@@ -37,6 +44,12 @@ interface Listeners {
   message(message: FromChild): void;
   /** `why`: a sentence. */
   exit(why: string): void;
+}
+
+interface Opening {
+  readonly isolation: Isolation;
+  readonly listeners: Listeners;
+  readonly runtime: Runtime;
 }
 
 export class Child {
@@ -58,14 +71,15 @@ export class Child {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.exited = promise;
     const open = isolation.in === "thread" ? openThread : openProcess;
-    this.#transport = open(isolation, {
+    const listeners: Listeners = {
       message: (message) => this.listener?.message(message),
       exit: (why) => {
         this.isOver = true;
         resolve();
         this.listener?.exit(why);
       },
-    });
+    };
+    this.#transport = open({ isolation, listeners, runtime });
   }
 
   get name(): string {
@@ -142,7 +156,7 @@ export class Children {
   }
 }
 
-function openThread(isolation: Isolation, listeners: Listeners): Transport {
+function openThread({ isolation, listeners }: Opening): Transport {
   const { memoryMb } = isolation;
   const thread = new Thread(programFile(PROGRAM), {
     name: "holdfast-isolated-task",
@@ -170,15 +184,20 @@ function threadEnd(code: number, failure: unknown, memoryMb: number | null): str
   return `The thread that ran this job ended with exit code ${code}: its code called process.exit().`;
 }
 
-function openProcess(isolation: Isolation, listeners: Listeners): Transport {
+function openProcess({ isolation, listeners, runtime }: Opening): Transport {
   const { memoryMb } = isolation;
   const child = fork(programFile(PROGRAM), [String(process.pid)], {
     execArgv: argumentsFor(isolation),
     serialization: "advanced",
-    stdio: ["ignore", "inherit", "pipe", "ipc"],
+    stdio: ["ignore", "inherit", "pipe", "ipc", "pipe"], // The last is HEARTBEAT_FD.
   });
   let tail = "";
   let isEnded = false;
+  let isFrozen = false;
+  watchHeartbeat(child, runtime, () => {
+    isFrozen = true;
+    child.kill("SIGKILL");
+  });
   const end = (why: string): void => {
     if (!isEnded) listeners.exit(why);
     isEnded = true;
@@ -192,7 +211,7 @@ function openProcess(isolation: Isolation, listeners: Listeners): Transport {
     if (child.pid === undefined) end(`The process of this job did not start: ${error.message}`);
   });
   // Its error output is complete when it is closed, a moment after its end.
-  child.on("close", (code, signal) => end(processEnd({ code, signal, tail, memoryMb })));
+  child.on("close", (code, signal) => end(processEnd({ code, signal, tail, memoryMb, isFrozen })));
   unref(child);
   return {
     name: `process ${child.pid}`,
@@ -205,7 +224,23 @@ function openProcess(isolation: Isolation, listeners: Listeners): Transport {
 function unref(child: ChildProcess): void {
   child.unref();
   child.channel?.unref();
-  (child.stderr as { unref?(): void } | null)?.unref?.();
+  for (const stream of child.stdio) (stream as { unref?(): void } | null)?.unref?.();
+}
+
+/** Begins with the first heartbeat; until then, the limit of the start applies. */
+function watchHeartbeat(child: ChildProcess, runtime: Runtime, onFrozen: () => void): void {
+  let misses = 0;
+  let next: Timer | null = null;
+  const look = (): void => {
+    misses += 1;
+    if (misses > FROZEN_LOOKS_MAX) onFrozen();
+    else next = runtime.timer(LOOK_MS, look, "background");
+  };
+  child.stdio[HEARTBEAT_FD]?.on("data", () => {
+    misses = 0;
+    if (next === null) look();
+  });
+  child.once("exit", () => next?.cancel());
 }
 
 interface ProcessEnd {
@@ -213,10 +248,13 @@ interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
   readonly tail: string;
   readonly memoryMb: number | null;
+  readonly isFrozen: boolean;
 }
 
-function processEnd({ code, signal, tail, memoryMb }: ProcessEnd): string {
+function processEnd({ code, signal, tail, memoryMb, isFrozen }: ProcessEnd): string {
   const what = "The process that ran this job";
+  if (isFrozen)
+    return `${what} was frozen: it sent no heartbeat for ${FROZEN_LOOKS_MAX} s, so the worker killed it.`;
   if (tail.includes("heap out of memory") || tail.includes("invalid table size"))
     return `${what} ran out of memory${limitText(memoryMb)}.`;
   if (signal === "SIGKILL")

@@ -28,6 +28,9 @@ import {
   StepsChangedError,
 } from "../steps/errors.ts";
 
+/** A pipe on which a process says that it is not frozen. Its contents mean nothing. */
+export const HEARTBEAT_FD = 4;
+
 /** The job that a child runs. */
 export interface IsolatedJob {
   readonly id: string;

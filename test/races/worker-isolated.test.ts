@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, suite, test } from "node:test";
-import { openHoldfast } from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { FROZEN_LOOKS_MAX, LOOK_MS } from "../../src/isolation/children.ts";
+import { drawnEngines } from "../registry/places.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { looping, waiting } from "../worker/isolated-tasks.ts";
@@ -30,6 +32,66 @@ function isRunning(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+suite("a frozen process of an isolated task", { concurrency: true }, () => {
+  for (const { name, skip, place: open } of drawnEngines("frozen child")) {
+    const title = `ends as a crash of its task, beside one that blocks: ${name}`;
+    test(title, { skip }, async () => {
+      await using place = await open();
+      const { url } = place;
+      await using holdfast = await openHoldfast(url);
+      await using worker = new WorkerProcess("worker-isolated-child.ts", {
+        url,
+        role: "worker",
+        worker: { lease: "5s", poll: "1s", concurrency: 2 },
+      });
+      await worker.until("ready");
+      const blocked = await holdfast.enqueue(looping, { deed: "loop" });
+      const blocking = await until("its process runs", () => childrenOf(worker.pid)[0] ?? null);
+      const retried = { ...waiting, retry: looping.retry };
+      const job = await holdfast.enqueue(retried, { ignores: true });
+      const frozen = await until("the task runs", () => processOf(holdfast, job.id, 0));
+      process.kill(frozen, "SIGSTOP");
+      await until("it is frozen", () => isStopped(frozen));
+      const next = await until("it runs again", () => processOf(holdfast, job.id, 1));
+      assert.ok(!isRunning(frozen) && isRunning(next) && isRunning(blocking));
+      const [attempt] = await holdfast.jobs.attempts(job.id);
+      assert.deepEqual([attempt?.outcome, attempt?.error?.code], ["retry", "TASK_CRASHED"]);
+      assert.match(attempt?.error?.message ?? "", /was frozen: .* for 10 s/);
+      const { attempts, status } = await blocked.get();
+      assert.deepEqual([attempts, status], [1, "processing"]);
+    });
+  }
+
+  test("is what its worker sees in time, not what it sees when it was frozen itself", async () => {
+    using folder = tempFolder();
+    const url = `sqlite:${folder.file(".db")}`;
+    await using holdfast = await openHoldfast(url);
+    await using worker = new WorkerProcess("worker-isolated-child.ts", {
+      url,
+      role: "worker",
+      worker: { lease: "1m", poll: "1s", concurrency: 2 },
+    });
+    await worker.until("ready");
+    const job = await holdfast.enqueue(waiting, { ignores: true });
+    const child = await until("the task runs", () => processOf(holdfast, job.id, 0));
+    await worker.freeze(folder.file(".db"));
+    const frozenAt = performance.now();
+    const pause = (FROZEN_LOOKS_MAX + 1) * LOOK_MS;
+    await until("it was frozen for long", () => performance.now() - frozenAt > pause);
+    worker.signal("SIGCONT");
+    const later = await holdfast.enqueue(looping, { deed: "echo" });
+    await later.result({ timeout: "30s" });
+    assert.ok(isRunning(child));
+  });
+});
+
+/** The one that this attempt of the job `waiting` said it runs in. */
+async function processOf(holdfast: Holdfast, id: string, attempt: number): Promise<number | null> {
+  const said = await holdfast.jobs.reports(id);
+  const pids = said.map((report) => /process (\d+)/.exec(JSON.stringify(report))?.[1]);
+  return Number(pids[attempt] ?? 0) || null;
 }
 
 suite("a worker with isolated tasks", () => {

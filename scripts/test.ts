@@ -66,6 +66,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: 1, inOne: true },
   conformance: { atOnce: 2, needs: SERVERS, strict: true },
   cli: { atOnce: 1, inOne: true },
+  golden: { atOnce: 1, inOne: true },
   http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
   simulation: { atOnce: 1, beside: true, strict: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },

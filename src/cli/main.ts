@@ -100,23 +100,18 @@ export async function main(args: readonly string[]): Promise<number> {
   addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
-  const named = namedCommand(args);
-  if (logsOnly(terminal, named)) (await import("./log.ts")).processLog.listen();
-  const program = await buildProgram(terminal, named);
-  if (asksForHelp(args)) (await import("./examples.ts")).addExamples(program);
-  const code = await run(program, { terminal, args, named });
+  if (logsOnly(terminal, namedCommand(args))) (await import("./log.ts")).processLog.listen();
+  const code = await run(terminal, args);
   // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
   systemRuntime.timer(LINGER_MS, () => process.exit(code), "background");
   return code;
 }
 
-interface Line {
-  readonly terminal: Terminal;
-  readonly args: readonly string[];
-  readonly named: string | null;
-}
-
-async function run(program: Command, { terminal, args, named }: Line): Promise<number> {
+/** Runs a command line in this process and returns its exit code. */
+export async function run(terminal: Terminal, args: readonly string[]): Promise<number> {
+  const named = namedCommand(args);
+  const program = await buildProgram(terminal, named);
+  if (asksForHelp(args)) (await import("./examples.ts")).addExamples(program);
   try {
     await program.parseAsync(args, { from: "user" });
     await terminal.flush();
@@ -167,7 +162,7 @@ function asksForHelp(args: readonly string[]): boolean {
   return args.some((arg) => arg === "--help" || arg === "-h" || arg === "help");
 }
 
-function asksForJson(args: readonly string[]): boolean {
+export function asksForJson(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   return (end === -1 ? args : args.slice(0, end)).includes("--json");
 }

@@ -21,12 +21,12 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: POST /jobs": 9,
   // Raised for bounded lists, online indexes, confirmed look-ups, grants and the ranked findings of the overview.
   "files in src/": 332,
-  // A third of the rise is comments: every exported name, function and option has one, which editors show.
-  // Raised again for the heartbeat of isolated processes and for names that no worker knows.
-  "lines in src/": 80_150,
-  "lines of the core": 18_550,
+  // Comments: every exported name and every member of a public type has one, which editors show and docs/guide/api.md prints.
+  // Raised also for the heartbeat of isolated processes and for names that no worker knows.
+  "lines in src/": 80_980,
+  "lines of the core": 19_000,
   "lines of the page": 12_830,
-  "lines of the longest file": 500,
+  "lines of code in the longest file": 480,
   // Two of them are loaded on demand, for help and completion.
   "files with one importer": 103,
   "names exported by index.ts": 45,
@@ -75,6 +75,11 @@ function read(pattern: string, folder: string): Source[] {
 
 function lines({ text }: Source): number {
   return text.split("\n").length - 1;
+}
+
+/** Without comments, which document what is public: a limit must not cost them. */
+function linesOfCode({ path, text }: Source): number {
+  return lines({ path, text: text.replaceAll(/^\s*(?:\/\*[^]*?\*\/|\/\/.*)\n/gm, "") });
 }
 
 function sum(numbers: readonly number[]): number {
@@ -134,7 +139,7 @@ export function measure(): Record<string, number> {
     "lines in src/": sum(src.map(lines)),
     "lines of the core": sum(src.filter(({ path }) => CORE.test(path)).map(lines)),
     "lines of the page": sum(page.map(lines)),
-    "lines of the longest file": Math.max(...src.map(lines)),
+    "lines of code in the longest file": Math.max(...src.map(linesOfCode)),
     "files with one importer": [...importers.values()].filter(({ size }) => size === 1).length,
     "names exported by index.ts": exportedNames(index),
     "banned words in src/": banned([...src, ...page]),
@@ -146,7 +151,7 @@ if (import.meta.main) {
   for (const [name, found] of Object.entries(measure())) {
     const mark = MARKS[name] ?? 0;
     const isOver = found > mark;
-    console.log(`${isOver ? "OVER" : "    "} ${name.padEnd(28)} ${found} of ${mark}`);
+    console.log(`${isOver ? "OVER" : "    "} ${name.padEnd(34)} ${found} of ${mark}`);
     if (isOver) process.exitCode = 1;
   }
 }

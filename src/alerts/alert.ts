@@ -5,7 +5,9 @@ import type { Observation } from "../monitoring/monitor.ts";
 
 /** When an alert is raised, and when it is resolved. */
 export interface AlertRule {
+  /** Identifies the rule, such as `pending-old`. */
   readonly name: string;
+  /** How urgent its alerts are, unless a trouble says otherwise. */
   readonly severity: Severity;
   /** How long the condition must hold before the alert is raised. */
   readonly holdMs: number;
@@ -17,6 +19,7 @@ export interface AlertRule {
 
 /** The input of a rule. */
 export interface AlertView {
+  /** What the monitor saw. */
   readonly observation: Observation;
   /** By the database's clock. */
   readonly now: number;
@@ -26,12 +29,17 @@ export interface AlertView {
 
 /** A problem that a rule found. */
 export interface Trouble {
+  /** A queue, a worker or a check. Empty: the whole system. */
   readonly subject: string;
+  /** One sentence for people. */
   readonly message: string;
+  /** The numbers and names behind the message. */
   readonly facts: AlertFacts;
   /** Where these differ from the rule's. */
   readonly rule?: string;
+  /** How urgent it is. Default: as the rule says. */
   readonly severity?: Severity;
+  /** How long it must hold before it is raised. Default: as the rule says. */
   readonly holdMs?: number;
   /** Since when, if known. */
   readonly sinceAt?: number | null;
@@ -80,20 +88,27 @@ export interface DeliveryInput {
 
 /** A problem that was raised, and perhaps resolved. */
 export interface Alert {
+  /** The same from the first sight of the condition to its end. */
   readonly id: string;
+  /** The name of the rule, such as `pending-old`. */
   readonly rule: string;
   /** A queue, a worker or a check. Empty: the whole system. */
   readonly subject: string;
+  /** How urgent it is. */
   readonly severity: Severity;
+  /** `pending`: it has not held for long enough to be raised. */
   readonly status: AlertStatus;
   /** One sentence, updated whenever the condition is seen. */
   readonly message: string;
+  /** The numbers and names behind the message. */
   readonly facts: AlertFacts;
   /** Since when the condition has held; all instants are by the database's clock. */
   readonly sinceAt: number;
   /** When a monitor last saw it. */
   readonly seenAt: number;
+  /** When it was raised (ms since 1970); null: not yet. */
   readonly raisedAt: number | null;
+  /** When the condition ended (ms since 1970); null: it holds. */
   readonly resolvedAt: number | null;
 }
 

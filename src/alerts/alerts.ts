@@ -40,10 +40,13 @@ interface Stores {
 
 /** What the alerts need: a Holdfast, their rules and their webhooks. */
 export interface AlertsParts {
+  /** The Holdfast that is watched. */
   readonly holdfast: {
     /** @internal */
     readonly store: Stores;
+    /** Its clock and timers. */
     readonly runtime: Runtime;
+    /** Gets a line for each alert and each failed delivery. */
     readonly logger: Logger;
   };
   /** The thresholds. */
@@ -80,6 +83,7 @@ const LEVELS = {
 
 /** Watches a database, raises alerts, and delivers them to webhooks. */
 export class Alerts {
+  /** The rules that are evaluated, with the given thresholds. */
   readonly rules: readonly AlertRule[];
   readonly #store: Stores;
   readonly #runtime: Runtime;

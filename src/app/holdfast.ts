@@ -269,7 +269,10 @@ export class Holdfast extends Sender implements AsyncDisposable {
   subscribe(
     queue: string,
     onPending: (queue: string) => void | Promise<void>,
-    options: { readonly poll?: Duration } = {},
+    options: {
+      /** How often it calls again while jobs are pending. Default 10 s, at least 10 ms. */
+      readonly poll?: Duration;
+    } = {},
   ): () => Promise<void> {
     this.#checkOpen();
     checkKnown(options, SUBSCRIBE_OPTIONS);
@@ -384,6 +387,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     }
   }
 
+  /** The same as `close()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

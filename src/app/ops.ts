@@ -173,6 +173,7 @@ export type {
   JobEvent,
   Meter,
   Pulse,
+  WorkerEvent,
   WorkerEvents,
 } from "../worker/events.ts";
 export type { Counters } from "../worker/reporter.ts";

@@ -160,7 +160,14 @@ export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
   readonly canary?: Duration | undefined;
   /** Where alerts are sent, and the secret that signs them. */
   readonly webhooks?:
-    | Optional<{ urls: readonly string[]; secret: string; private: boolean }>
+    | Optional<{
+        /** The addresses, `https://…`; every alert goes to each. */
+        urls: readonly string[];
+        /** The key that signs requests, of at least 16 characters. Default: they are not signed. */
+        secret: string;
+        /** Whether loopback and private addresses are allowed. Default false. */
+        private: boolean;
+      }>
     | undefined;
   /** How much is logged. */
   readonly logLevel?: LogLevel | undefined;

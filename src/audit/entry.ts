@@ -6,10 +6,13 @@ import { checkWords } from "../core/options.ts";
 
 /** One line: who did what, and why. The numbers have no gaps, and each line has the hash of the previous one. */
 export interface AuditEntry {
+  /** The UUID of the line. */
   readonly id: string;
   /** From 1. */
   readonly seq: number;
+  /** When it was written (ms since 1970, the database's clock). */
   readonly at: number;
+  /** Who acted: a person, a program, or a job. */
   readonly actor: string;
   /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`, `schedule.edit`. */
   readonly action: string;
@@ -17,12 +20,15 @@ export interface AuditEntry {
   readonly subject: string;
   /** Null where the action concerns no status, or several. */
   readonly oldStatus: string | null;
+  /** The status after the action; null where it concerns none, or several. */
   readonly newStatus: string | null;
+  /** What the actor gave as `reason`; null: nothing. */
   readonly reason: string | null;
   /** The actor's trace id. */
   readonly traceId: string | null;
   /** More facts, such as the name of a step. */
   readonly detail: string | null;
+  /** The hash of the line before it; null: it was removed. */
   readonly previousHash: string | null;
   /** Null: it was removed. */
   readonly hash: string | null;
@@ -43,9 +49,11 @@ export type BreakKind =
 
 /** A place where the hash chain of the audit log does not fit. */
 export interface AuditBreak {
+  /** What does not fit: a gap, a hash, or the end of the chain. */
   readonly kind: BreakKind;
   /** Null: a line of operators. */
   readonly item: string | null;
+  /** The number of the line at which it was noticed. */
   readonly seq: number;
   /** A sentence. */
   readonly problem: string;
@@ -81,11 +89,20 @@ export function sha256(text: string): string {
 const TEXT_LENGTH_MAX = 1_000;
 
 /** A person, a program, or a job: a task passes its `ctx`. */
-export type Actor = string | { readonly id: string; readonly traceId: string };
+export type Actor =
+  | string
+  | {
+      /** The id of the job. */
+      readonly id: string;
+      /** The trace id of its attempt. */
+      readonly traceId: string;
+    };
 
 /** Who makes a change, and why. */
 export interface Audited {
+  /** Who makes the change; inside of a task pass its `ctx`. */
   readonly actor: Actor;
+  /** Why, for the audit log. Default: none. */
   readonly reason?: string;
   /** The caller's trace id. Default for a job: its attempt. */
   readonly trace?: string;

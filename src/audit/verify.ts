@@ -24,12 +24,15 @@ export interface VerifyOptions {
 
 /** The number and hash of a line. */
 export interface Witness {
+  /** The number of the line, from 1. */
   readonly seq: number;
+  /** Its hash, in hexadecimal. */
   readonly hash: string;
 }
 
 /** How far a verification has come. */
 export interface VerifyProgress {
+  /** How many histories of items were verified. */
   readonly items: number;
   /** Lines of items. */
   readonly lines: number;
@@ -39,11 +42,13 @@ export interface VerifyProgress {
 
 /** What a verification of the audit log found. */
 export interface Verification extends VerifyProgress {
+  /** Whether all lines fit. */
   readonly held: boolean;
   /** The last pruning of operators' lines; null: there was none, or no line records it, which is a break. */
   readonly pruned: Pruned | null;
   /** The first thousand. */
   readonly breaks: readonly AuditBreak[];
+  /** How many breaks there are, also beyond the first thousand. */
   readonly breaksFound: number;
   /** The end of the operators' chain. Kept elsewhere, it is the witness of the next run. */
   readonly head: Witness;
@@ -51,8 +56,11 @@ export interface Verification extends VerifyProgress {
 
 /** Lines 1 to `upTo` were deleted; the last of them at this time, by this actor. */
 export interface Pruned {
+  /** The number of the last deleted line. */
   readonly upTo: number;
+  /** When they were deleted (ms since 1970). */
   readonly at: number;
+  /** Who deleted them. */
   readonly actor: string;
 }
 

@@ -76,14 +76,31 @@ export interface BulkTerms {
 
 /** A bulk action: what to do with which jobs. */
 export type BulkRequest = {
+  /** Which jobs. */
   readonly filter: BulkFilter;
   /** Only counts the matching jobs. */
   readonly dryRun?: boolean;
 } & (
-  | ({ readonly action: "retry" } & Pick<BulkTerms, "attempts" | "withCalled">)
-  | { readonly action: "cancel" | "delete" }
-  | { readonly action: "move"; readonly queue: string }
-  | { readonly action: "priority"; readonly priority: number }
+  | ({
+      /** Makes them pending again. */
+      readonly action: "retry";
+    } & Pick<BulkTerms, "attempts" | "withCalled">)
+  | {
+      /** Cancels or deletes them. */
+      readonly action: "cancel" | "delete";
+    }
+  | {
+      /** Moves them to another queue. */
+      readonly action: "move";
+      /** The queue that they move to. */
+      readonly queue: string;
+    }
+  | {
+      /** Changes their priority. */
+      readonly action: "priority";
+      /** Their new priority; a higher number goes first. */
+      readonly priority: number;
+    }
 );
 
 export const ERROR_LENGTH_MAX = 1_000;

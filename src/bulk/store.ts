@@ -46,26 +46,39 @@ export type BulkStatus = (typeof bulkStatuses)[number];
 
 /** A job that matches and could not be changed. */
 export interface Refusal {
+  /** The id of the job. */
   readonly id: string;
+  /** The code of the error, such as `ILLEGAL_MOVE`. */
   readonly code: string;
+  /** Why, in a sentence. */
   readonly message: string;
 }
 
 /** A bulk action, and how far it has come. */
 export interface BulkRecord {
+  /** Its id. */
   readonly id: string;
+  /** What it does. */
   readonly action: BulkAction;
+  /** Which jobs it matches. */
   readonly filter: StoredFilter;
+  /** Further details of the action, such as the new queue. */
   readonly terms: BulkTerms;
+  /** Whether it only counts the matching jobs. */
   readonly dryRun: boolean;
+  /** Who started it. */
   readonly actor: string;
+  /** Why, as given; null: no reason was given. */
   readonly reason: string | null;
   /** `running` until all jobs were looked at, an operator stops it, or an error that a repetition would not fix. */
   readonly status: BulkStatus;
   /** How many jobs were examined, how many of these match, and how many of these were changed or refused. */
   readonly looked: number;
+  /** How many of the examined jobs match the filter. */
   readonly matched: number;
+  /** How many were changed; in a dry run, how many would be. */
   readonly changed: number;
+  /** How many match and could not be changed. */
   readonly refused: number;
   /** The first ids that matched. */
   readonly sample: readonly string[];
@@ -75,8 +88,11 @@ export interface BulkRecord {
   readonly error: string | null;
   /** The process that last carried out a part of it. */
   readonly carrier: string | null;
+  /** When it was started (ms since 1970). */
   readonly createdAt: number;
+  /** When it last made progress (ms since 1970). */
   readonly changedAt: number;
+  /** When it ended (ms since 1970); null: it has not. */
   readonly endedAt: number | null;
 }
 

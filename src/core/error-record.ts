@@ -8,10 +8,15 @@ import { inspect } from "node:util";
 
 /** An error, as it is stored: name, message, code and stack. */
 export interface ErrorRecord {
+  /** The class of the error, such as `TypeError`. */
   name: string;
+  /** Its message; a long one is cut. */
   message: string;
+  /** Its code, such as `ECONNREFUSED`, if it has one. */
   code?: string;
+  /** Its stack, where the reader asks for it; a long one is cut. */
   stack?: string;
+  /** The error that caused it, to a limited depth. */
   cause?: ErrorRecord;
   /** The step that threw it, or that was in progress when the attempt was given up. */
   step?: FailedStep;

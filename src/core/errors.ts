@@ -8,6 +8,7 @@ import { shellWord } from "./text.ts";
 
 /** The base of every error that the library throws. Compare `code`, which never changes, not the message. */
 export class HoldfastError extends Error {
+  /** Names the kind of error, such as `JOB_NOT_FOUND`; listed in docs/guide/api.md. */
   readonly code: string;
 
   constructor(code: string, message: string, cause?: unknown) {
@@ -21,6 +22,7 @@ export class HoldfastError extends Error {
 
 /** An invalid option, argument or setting. `field` is its name as the caller wrote it. */
 export class InvalidArgumentError extends HoldfastError {
+  /** The name of the option as the caller wrote it, such as `retry.maxAttempts`. */
   readonly field: string;
 
   constructor(facts: { field: string; problem: string }, cause?: unknown) {
@@ -60,6 +62,7 @@ const ID_LENGTH = 36;
 
 /** The job does not exist, does not exist yet, or no longer exists. */
 export class JobNotFoundError extends HoldfastError {
+  /** The id, or the beginning of one, that was looked for. */
   readonly id: string;
 
   constructor(facts: { id: string }) {
@@ -78,9 +81,13 @@ export class JobNotFoundError extends HoldfastError {
 
 /** The job failed. `error` is the recorded error of its last attempt. */
 export class JobFailedError extends HoldfastError {
+  /** The id of the failed job. */
   readonly id: string;
+  /** The name of its task. */
   readonly task: string;
+  /** How many attempts it used. */
   readonly attempts: number;
+  /** The error of its last attempt, as recorded: an object with name, message, code and stack. */
   readonly error: unknown;
 
   constructor(facts: { id: string; task: string; attempts: number; error: { message: string } }) {
@@ -98,6 +105,7 @@ export class JobFailedError extends HoldfastError {
 
 /** The job was cancelled: thrown by `result()`, and the reason of an aborted `ctx.signal`. */
 export class JobCancelledError extends HoldfastError {
+  /** The id of the cancelled job. */
   readonly id: string;
 
   constructor(facts: { id: string }) {
@@ -124,7 +132,9 @@ export class ResultNotStoredError extends HoldfastError {
 
 /** The result did not arrive within the timeout. The job itself is not affected. */
 export class ResultTimeoutError extends HoldfastError {
+  /** The id of the job, which goes on. */
   readonly id: string;
+  /** How long the caller waited, in milliseconds. */
   readonly waitedMs: number;
 
   constructor(facts: { id: string; waitedMs: number; status: string; inDoubt: string | null }) {
@@ -169,8 +179,11 @@ export class JobTimeoutError extends HoldfastError {
 
 /** The worker no longer owns the job. Its writes about the job are refused. */
 export class LeaseLostError extends HoldfastError {
+  /** The id of the job. */
   readonly id: string;
+  /** The id of the worker that lost the lease. */
   readonly worker: string;
+  /** The fencing token of the lost claim: a later claim has a larger one. */
   readonly epoch: number;
 
   constructor(facts: { id: string; worker: string; epoch: number }) {
@@ -247,10 +260,13 @@ export class IllegalMoveError extends HoldfastError {
 
 /** Another job holds the key: a live job, or an ended job that keeps its key for a while. */
 export class KeyTakenError extends HoldfastError {
+  /** The key that was asked for. */
   readonly key: string;
+  /** The task in which the key is taken. */
   readonly task: string;
   /** The id of the job that holds it. */
   readonly holder: string;
+  /** The status of the holder. An ended job keeps its key for the time of `keyFor`. */
   readonly status: string;
 
   constructor(facts: { key: string; task: string; holder: string; status: string }) {
@@ -397,6 +413,7 @@ export class SchemaTooOldError extends HoldfastError {
 
 /** All slots of a worker's type are taken. */
 export class WorkerRefusedError extends HoldfastError {
+  /** The name that the workers share. */
   readonly type: string;
   /** The id of an active worker. */
   readonly active: string;

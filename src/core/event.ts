@@ -10,10 +10,15 @@ const OURS = "@";
 
 /** An event, as `defineEvent()` returns it. `Payload` is what `emit()` takes and `ctx.event()` returns. */
 export interface EventType<Payload = unknown> {
+  /** The name that it was defined with. */
   readonly name: string;
+  /** The schema of the payload; null: it is not validated. */
   readonly payload: StandardSchemaV1 | null;
   /** Exists for the compiler only. */
-  readonly types?: { readonly payload: Payload };
+  readonly types?: {
+    /** What `emit()` takes. */
+    readonly payload: Payload;
+  };
 }
 
 /**
@@ -25,12 +30,16 @@ export interface EventType<Payload = unknown> {
  * ```
  */
 export function defineEvent<Schema extends StandardSchemaV1>(definition: {
+  /** The name that `emit()` and `ctx.event()` agree on; it does not begin with `@`. */
   readonly name: string;
+  /** The schema that validates payloads when they are emitted. */
   readonly payload: Schema;
 }): EventType<StandardSchemaV1.InferInput<Schema>>;
 
 export function defineEvent<Payload = null>(definition: {
+  /** The name that `emit()` and `ctx.event()` agree on; it does not begin with `@`. */
   readonly name: string;
+  /** Left out: the payload has a type alone, and is not validated. */
   readonly payload?: undefined;
 }): EventType<Payload>;
 

@@ -13,6 +13,7 @@ const BOUND_EVERY = 4;
 export class Histogram {
   readonly #counts = Array.from({ length: BUCKET_MAX + 1 }, () => 0);
 
+  /** Counts one duration, in milliseconds. */
   add(ms: number): void {
     this.#count(bucketOf(ms), 1);
   }
@@ -24,6 +25,7 @@ export class Histogram {
     }
   }
 
+  /** How many durations were counted. */
   get total(): number {
     return this.#counts.reduce((sum, count) => sum + count, 0);
   }
@@ -39,7 +41,12 @@ export class Histogram {
   }
 
   /** How many did not exceed each bound. All histograms share the bounds; the last one is infinite. */
-  cumulative(): { readonly boundMs: number; readonly count: number }[] {
+  cumulative(): {
+    /** The bound, in milliseconds. */
+    readonly boundMs: number;
+    /** How many durations did not exceed it. */
+    readonly count: number;
+  }[] {
     const bounds: { boundMs: number; count: number }[] = [];
     let count = 0;
     for (let bucket = 0; bucket <= BUCKET_MAX; bucket += 1) {
@@ -51,6 +58,7 @@ export class Histogram {
     return bounds;
   }
 
+  /** Its content as JSON, for `addText`. */
   toText(): string {
     const used = [...this.#counts.entries()].filter(([, count]) => count > 0);
     return JSON.stringify(Object.fromEntries(used));

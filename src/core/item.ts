@@ -11,9 +11,13 @@ export interface ItemRecord<
   Data = unknown,
   Type extends string = string,
 > {
+  /** Its UUID. */
   readonly id: string;
+  /** The name of its workflow. */
   readonly workflow: string;
+  /** One of the types of the workflow. */
   readonly type: Type;
+  /** The customer that it belongs to; `default` if none was given. */
   readonly tenant: string;
   /** The application's own name for it. */
   readonly identifier: string;
@@ -21,10 +25,13 @@ export interface ItemRecord<
   readonly parent: string | null;
   /** The id of the topmost item; its own if it has no parent. */
   readonly root: string;
+  /** The state that it is in. */
   readonly status: State;
+  /** The application's own data, as the schema of the workflow describes it. */
   readonly data: Data;
   /** 1 at the start; every change of the item or of an item below it adds one. */
   readonly revision: number;
+  /** When it was started (ms since 1970). */
   readonly createdAt: number;
   /** Never earlier than that of an item below it. */
   readonly updatedAt: number;
@@ -34,9 +41,13 @@ export interface ItemRecord<
 
 /** How many items below an item are in a state. */
 export interface ChildrenIn {
+  /** The name of the workflow of the children. */
   readonly workflow: string;
+  /** The state that they are in. */
   readonly status: string;
+  /** Whether no move leads out of the state. */
   readonly isFinal: boolean;
+  /** How many items are in it. */
   readonly children: number;
 }
 
@@ -51,18 +62,25 @@ export function begins({ action }: { readonly action: ItemAction }): boolean {
 
 /** One line of an item's history. The lines of an item have no gaps, and each carries the hash of the one before. */
 export interface ItemEntry {
+  /** The id of the item. */
   readonly item: string;
   /** From 1. */
   readonly seq: number;
+  /** When it was written (ms since 1970, the database's clock). */
   readonly at: number;
+  /** Who made the change: a person, a program, or a job. */
   readonly actor: string;
+  /** What kind of change it was. */
   readonly action: ItemAction;
   /** The name of the move; null: the change was not a move. */
   readonly move: string | null;
   /** Null for the first line. */
   readonly oldStatus: string | null;
+  /** The state after the change. */
   readonly newStatus: string;
+  /** The revision of the item after the change. */
   readonly revision: number;
+  /** What the caller gave as `reason`; null: nothing. */
   readonly reason: string | null;
   /** How long the distributed lock took; null: none was taken. */
   readonly lockWaitMs: number | null;
@@ -72,7 +90,9 @@ export interface ItemEntry {
   readonly jobs: readonly string[];
   /** The hash of the data. */
   readonly dataHash: string;
+  /** The hash of the line before it, which a verification compares. */
   readonly previousHash: string;
+  /** The SHA-256 of this line and the hash before it. */
   readonly hash: string;
 }
 

@@ -65,8 +65,11 @@ export type FinalStatus = (typeof finalStatuses)[number];
 
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
 export interface Fence {
+  /** The id of the job. */
   readonly id: string;
+  /** The id of the worker that claimed it. */
   readonly worker: string;
+  /** Grows by 1 at every claim of the job; only the holder of the latest may write. */
   readonly epoch: number;
 }
 

@@ -94,5 +94,6 @@ type Value<Result> = IsAny<Result> extends true ? Result : Exclude<Result, Retry
 
 /** Not JSON, for the reason in the text. Convert it, for example a Date with toISOString(). */
 export interface NotJson<Reason extends string> {
+  /** The path of the part, and what it is. */
   readonly "JSON would change or lose a part": Reason;
 }

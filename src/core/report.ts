@@ -22,7 +22,14 @@ export const REPORT_TEXT_MAX = 4_000;
 export const REPORTS_MAX = 10_000;
 
 /** A fraction from 0 to 1, or a count and its total. */
-export type Progress = number | { readonly done: number; readonly total: number };
+export type Progress =
+  | number
+  | {
+      /** How much is done, in units of the task's choice. */
+      readonly done: number;
+      /** How much there is in all. */
+      readonly total: number;
+    };
 
 /** What all reports of a job have. */
 export interface Numbered {
@@ -36,32 +43,43 @@ export interface Numbered {
 
 /** How far a job has come. */
 export interface ProgressReport extends Numbered {
+  /** Tells it from other reports. */
   readonly kind: "progress";
   /** From 0 to 1. */
   readonly share: number;
   /** Null if the task reported a fraction. */
   readonly done: number | null;
+  /** How much there is in all. Null if the task reported a fraction. */
   readonly total: number | null;
+  /** What the task said about it; null: nothing. */
   readonly text: string | null;
 }
 
 /** A line of the log of a job. */
 export interface LogReport extends Numbered {
+  /** Tells it from other reports. */
   readonly kind: "log";
+  /** The line; a long one is cut. */
   readonly text: string;
+  /** What the task passed with it; null: nothing. */
   readonly data: unknown;
 }
 
 /** Data that a job reported under a name. */
 export interface NamedReport extends Numbered {
+  /** Tells it from other reports. */
   readonly kind: "report";
+  /** The name that the task chose. */
   readonly name: string;
+  /** What the task reported; null: nothing. */
   readonly data: unknown;
 }
 
 /** The task exceeded the rate limit: this many log lines and reports were dropped here. */
 export interface DroppedReport extends Numbered {
+  /** Tells it from other reports. */
   readonly kind: "dropped";
+  /** How many were dropped. */
   readonly count: number;
 }
 
@@ -70,8 +88,11 @@ export type Report = ProgressReport | LogReport | NamedReport | DroppedReport;
 
 /** A change of status that a watcher saw. Its number is that of the report before it. */
 export interface StatusChange extends Numbered {
+  /** Tells it from reports. */
   readonly kind: "status";
+  /** The new status. */
   readonly status: Status;
+  /** How many attempts the job has used. */
   readonly attempts: number;
   /** When a job that waits for a time is due. */
   readonly dueAt: number | null;

@@ -20,6 +20,7 @@ export interface RetryPolicy {
   readonly factor: number;
   /** The task's own back-off; null: the one above. */
   readonly delay: Backoff | null;
+  /** How often a job may be snoozed before it fails. */
   readonly maxSnoozes: number;
 }
 
@@ -109,6 +110,7 @@ export function backoffMs(policy: RetryPolicy, attempt: number, random: number):
  * last one fails the job.
  */
 export class RetryIn extends HoldfastError {
+  /** The time until the next attempt, in milliseconds. */
   readonly delayMs: number;
 
   /** `reason`: a sentence, or the error that is the cause. */
@@ -124,6 +126,7 @@ export class RetryIn extends HoldfastError {
  * steps. The attempt does not count; `maxSnoozes` of the retry policy limits how often.
  */
 export class Snooze extends HoldfastError {
+  /** For how long the job is put off, in milliseconds. */
   readonly delayMs: number;
 
   /** `reason`: a sentence, or the error that is the cause. */

@@ -40,6 +40,7 @@ export interface Gauge {
 
 /** A timer that can be cancelled. */
 export interface Timer {
+  /** Prevents the call, if it has not happened. */
   cancel(): void;
 }
 

@@ -42,7 +42,7 @@ export interface Context {
   readonly signal: AbortSignal;
   /** Proof of ownership, for anything that checks fences. */
   readonly fence: Fence;
-  /** `<worker id>-<job id>-<epoch>`: the name of this attempt in logs and in the history. */
+  /** `<worker id>-<job id>-<attempt>`: the name of this attempt in logs and in the history. */
   readonly traceId: string;
   /** The same for every attempt of this job: pass it to services that support idempotency keys. */
   readonly idempotencyKey: string;
@@ -70,7 +70,10 @@ export interface Context {
   effect<T>(
     name: string,
     act: (effect: Effect) => T | Promise<T>,
-    options?: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> },
+    options?: {
+      /** Asks the external system after a crash; its result becomes that of the effect. */
+      readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>>;
+    },
   ): Promise<T>;
   /**
    * Runs the function in a transaction; its rows and the step are committed together, if the worker still owns the job. Its
@@ -110,7 +113,10 @@ export interface Context {
   event<Payload>(
     event: EventType<Payload>,
     key: string,
-    options?: { readonly timeout?: Duration },
+    options?: {
+      /** How long to wait before EventTimeoutError is thrown. Default: forever. */
+      readonly timeout?: Duration;
+    },
   ): Promise<Payload>;
   /**
    * Ends the job inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`): it is done, with this
@@ -159,6 +165,7 @@ export type Committed<T> = T extends Recorded
 export interface Effect {
   /** The same for every attempt: pass it to the service as an idempotency key. */
   readonly key: string;
+  /** The same as `ctx.signal`: it aborts when the function must stop. */
   readonly signal: AbortSignal;
 }
 
@@ -196,7 +203,12 @@ export interface Task<Input = unknown, Result = unknown> {
   /** Its function. */
   readonly run: (input: never, ctx: Context) => unknown;
   /** Exists for the compiler only. */
-  readonly types?: { readonly input: Input; readonly result: Result };
+  readonly types?: {
+    /** What `enqueue()` takes. */
+    readonly input: Input;
+    /** What `job.result()` returns. */
+    readonly result: Result;
+  };
 }
 
 /** How the steps of an attempt are matched with saved steps. */
@@ -255,9 +267,13 @@ export interface IsolationOptions {
 
 /** Where an isolated task runs. */
 export interface Isolation {
+  /** A thread shares the memory of the process; a process survives native crashes too. */
   readonly in: "thread" | "process";
+  /** The URL of the module that exports the task. */
   readonly module: string;
+  /** The limit of its heap, in megabytes; null: Node's own. */
   readonly memoryMb: number | null;
+  /** After this many jobs the thread or process is replaced. */
   readonly maxJobs: number;
 }
 
@@ -286,14 +302,18 @@ export type ParsedFor<Input, Schema extends StandardSchemaV1> = [Schema] extends
  */
 export function defineTask<Input, Result>(
   definition: TaskOptions & {
+    /** Left out: the type of the input is that of `run`, and it is not validated. */
     readonly input?: undefined;
+    /** Does the work. What it returns is stored as JSON and becomes the result; what it throws fails the attempt. */
     run(input: Input, ctx: Context): Result | Promise<Result>;
   } & StorableTask<Input, Result>,
 ): Task<Input, Result>;
 // The compiler reports the errors of the last signature, so this one fits definitions of both kinds.
 export function defineTask<Input, Result, Schema extends StandardSchemaV1 = never>(
   definition: TaskOptions & {
+    /** The schema that validates inputs when they are enqueued, of Zod, Valibot or ArkType. */
     readonly input?: Schema | undefined;
+    /** Does the work. What it returns is stored as JSON and becomes the result; what it throws fails the attempt. */
     run(input: ParsedFor<Input, Schema>, ctx: Context): Result | Promise<Result>;
   } & StorableTask<InputFor<Input, Schema>, Result>,
 ): Task<InputFor<Input, Schema>, Result>;
@@ -408,6 +428,7 @@ export type StepState = (typeof stepStates)[number];
 
 /** A step of a job: its name, and which one of that name. */
 export interface StepName {
+  /** The name that the task gave it. */
   readonly name: string;
   /** Counts the steps of this name, from 1. */
   readonly occurrence: number;
@@ -415,6 +436,7 @@ export interface StepName {
 
 /** A step that begins. */
 export interface NewStep extends StepName {
+  /** Which function of `ctx` made it. */
   readonly kind: StepKind;
   /** Its position among all steps of the job, from 1. */
   readonly position: number;
@@ -422,11 +444,15 @@ export interface NewStep extends StepName {
 
 /** A durable step of a job, as it is stored. */
 export interface StepRecord extends NewStep {
+  /** `begun` until its result is saved. */
   readonly status: StepState;
+  /** The saved result as JSON; null: none. */
   readonly result: string | null;
   /** The epoch of the attempt that wrote it. */
   readonly epoch: number;
+  /** When it began (ms since 1970, the database's clock). */
   readonly begunAt: number;
+  /** When its result was saved (ms since 1970); null: it has none yet. */
   readonly endedAt: number | null;
   /** Time since it began, by the clock of the database. */
   readonly ageMs: number;
@@ -434,12 +460,15 @@ export interface StepRecord extends NewStep {
 
 /** A step of a job that would run again, or keep its result. */
 export interface PlannedStep extends StepName {
+  /** Effects, commits and calls must be confirmed before they run again. */
   readonly kind: StepKind;
+  /** `doubt`: it may or may not have happened. */
   readonly status: StepState;
 }
 
 /** What would happen if a job ran again from a step. */
 export interface RerunPlan {
+  /** The id of the job. */
   readonly job: string;
   /** Null: from the beginning. */
   readonly from: StepName | null;
@@ -453,9 +482,13 @@ export interface RerunPlan {
 
 /** An effect that may or may not have happened. */
 export interface EffectInDoubt extends StepName {
+  /** The id of the job that waits for an answer. */
   readonly job: string;
+  /** The name of its task. */
   readonly task: string;
+  /** The queue of the job. */
   readonly queue: string;
+  /** When the effect began (ms since 1970, the database's clock). */
   readonly begunAt: number;
 }
 

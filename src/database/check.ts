@@ -26,13 +26,17 @@ export type CheckCost = "quick" | "full" | "deep";
 
 /** A check of the doctor. */
 export interface CheckRecord {
+  /** Identifies the check, such as `lease-of-stopped-worker`. */
   readonly name: string;
   /** The group, such as `leases`. */
   readonly about: string;
+  /** How urgent its findings are. */
   readonly severity: Severity;
   /** One sentence: what is wrong with the rows that it finds. */
   readonly problem: string;
+  /** One sentence: what to do about them. */
   readonly remedy: string;
+  /** How much it reads, which decides when it runs. */
   readonly cost: CheckCost;
   /** Whether the remedy can be applied without a person's judgement. */
   readonly fixable: boolean;
@@ -91,6 +95,7 @@ export type Severity = (typeof severities)[number];
 export interface Finding {
   /** The check's name, such as `lease-of-stopped-worker`. */
   readonly check: string;
+  /** How urgent it is. */
   readonly severity: Severity;
   /** One sentence. */
   readonly problem: string;
@@ -108,6 +113,7 @@ export interface Finding {
 export interface Offender {
   /** The id or name of a job, worker, item or table. */
   readonly subject: string;
+  /** What is wrong with it, in words. */
   readonly detail: string;
   /** Since when; null: unknown. */
   readonly sinceAt: number | null;

@@ -33,8 +33,11 @@ export interface DeadLetterFilter {
 
 /** A failed job with its attempts, steps and earlier inputs. */
 export interface DeadLetter {
+  /** The job, with its input and last error. */
   readonly job: JobView;
+  /** Its attempts, each with its error. */
   readonly attempts: readonly AttemptView[];
+  /** Its durable steps, with their results. */
   readonly steps: readonly StepView[];
   /** The inputs that it had before. */
   readonly inputs: readonly InputRevision[];
@@ -42,13 +45,22 @@ export interface DeadLetter {
 
 /** Dead letters with the same task and cause. */
 export interface DeadLetterGroup {
+  /** The name of the task. */
   readonly task: string;
   /** The code of the last error, or its name. */
   readonly error: string;
+  /** How many of the jobs that were looked at. */
   readonly jobs: number;
   /** The message of the newest. */
   readonly message: string;
-  readonly newest: { readonly id: string; readonly at: number };
+  /** The job of the group that failed last. */
+  readonly newest: {
+    /** Its id. */
+    readonly id: string;
+    /** When it failed (ms since 1970). */
+    readonly at: number;
+  };
+  /** When the first of them failed (ms since 1970). */
   readonly oldestAt: number;
   /** A bulk action for failed jobs with this `task` and `code` finds these jobs and no others. */
   readonly isExact: boolean;
@@ -107,9 +119,17 @@ export class DeadLetters {
   }
 
   /** How many dead letters there are of each task and cause, and how many were looked at, from the newest on. */
-  async groups(options: { readonly limit?: number } = {}): Promise<{
+  async groups(
+    options: {
+      /** How many failed jobs are looked at, from the newest on. Default 10,000, at most 100,000. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<{
+    /** How many failed jobs were looked at. */
     readonly looked: number;
+    /** Whether these are all. */
     readonly isAll: boolean;
+    /** The groups, largest first. */
     readonly groups: DeadLetterGroup[];
   }> {
     checkKnown(options, new Set(["limit"]));
@@ -172,7 +192,11 @@ export class DeadLetters {
    */
   async revive(
     id: string,
-    options: RetryJobOptions & OperatorOptions & { readonly definition?: Task } = {},
+    options: RetryJobOptions &
+      OperatorOptions & {
+        /** Validates the new input with the schema of this task. Default: it is not validated. */
+        readonly definition?: Task;
+      } = {},
     /** As of `jobs.retry`. */
     once?: string,
   ): Promise<string[]> {

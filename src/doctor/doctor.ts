@@ -42,6 +42,7 @@ export interface FixOptions extends OperatorOptions {
 export interface Diagnosis {
   /** By the clock of this process. */
   readonly at: number;
+  /** How long all checks took, in milliseconds. */
   readonly tookMs: number;
   /** Every check that ran. */
   readonly checks: readonly Checked[];
@@ -53,12 +54,15 @@ export interface Diagnosis {
 
 /** A check that was run: its outcome, and how long it took. */
 export interface Checked extends CheckRecord {
+  /** `failed`: the check itself could not run. */
   readonly outcome: "ok" | "found" | "failed";
+  /** How long it took, in milliseconds. */
   readonly tookMs: number;
 }
 
 /** A check whose findings were fixed, and in which rows. */
 export interface Fixed {
+  /** The name of the check. */
   readonly check: string;
   /** What was fixed. */
   readonly subjects: readonly string[];
@@ -79,6 +83,7 @@ const FIX_ROUNDS_MAX = 200;
 export interface DoctorTarget {
   /** @internal */
   readonly store: { readonly audit: AuditStore; readonly checks: DoctorStore };
+  /** Its clock and timers. */
   readonly runtime: Runtime;
 }
 

@@ -22,8 +22,11 @@ export interface FlowJobOptions extends EnqueueOptions {
 
 /** A job of a flow, for `after` of the jobs that follow it. */
 export interface FlowJob<Result = unknown> {
+  /** The id that the job will have. */
   readonly id: string;
+  /** The name of its task. */
   readonly task: string;
+  /** Its name within the flow; null: none. */
   readonly name: string | null;
   /** Exists for the compiler only. */
   readonly result?: Result;
@@ -96,10 +99,15 @@ export function asMembers(
 
 /** A job of a flow as data: `after` has names of other jobs of the flow, or ids. */
 export interface FlowJobSpec {
+  /** Its name within the flow, for `after` of the others. */
   readonly name: string;
+  /** The name of its task. */
   readonly task: string;
+  /** What it is enqueued with. Default: null. No schema validates it here. */
   readonly input?: unknown;
+  /** The jobs that it waits for. Default: none. */
   readonly after?: readonly string[];
+  /** As for `enqueue()`. */
   readonly options?: Omit<EnqueueOptions, "after">;
 }
 

@@ -3,6 +3,7 @@ import { HoldfastError } from "../core/errors.ts";
 
 /** A job was to wait for a job that does not exist. */
 export class DependencyNotFoundError extends HoldfastError {
+  /** The id that was given in `after`. */
   readonly id: string;
 
   constructor({ id }: { id: string }) {
@@ -17,6 +18,7 @@ export class DependencyNotFoundError extends HoldfastError {
 
 /** Jobs would wait for each other, and none of them could ever start. */
 export class CircleError extends HoldfastError {
+  /** The ids or names of the jobs in the circle, or of one in it. */
   readonly jobs: readonly string[];
 
   constructor({ jobs, waits }: { jobs: readonly string[]; waits?: number }) {
@@ -32,6 +34,7 @@ export class CircleError extends HoldfastError {
 
 /** A job can be added before another only while that one waits. */
 export class StartedError extends HoldfastError {
+  /** The id of the job that no longer waits. */
   readonly id: string;
 
   constructor({ id }: { id: string }) {
@@ -45,7 +48,9 @@ export class StartedError extends HoldfastError {
 
 /** A job would end again at once if it were retried: a job that it waits for has failed or was cancelled. */
 export class DependencyUnmetError extends HoldfastError {
+  /** The id of the job that was to be retried. */
   readonly id: string;
+  /** The id of the job that it waits for. */
   readonly on: string;
 
   constructor({ id, on, was }: { id: string; on: string; was: string }) {
@@ -61,6 +66,7 @@ export class DependencyUnmetError extends HoldfastError {
 
 /** There is no such flow or batch. */
 export class FlowNotFoundError extends HoldfastError {
+  /** The id that was looked for. */
   readonly id: string;
 
   constructor({ id }: { id: string }) {

@@ -46,9 +46,13 @@ export type FlowStatus = "running" | "done" | "failed" | "cancelled";
 export interface FlowView extends Omit<FlowRow, "size"> {
   /** `running` until all jobs have ended; then `failed` if one failed, or `cancelled` if one was cancelled. */
   readonly status: FlowStatus;
+  /** How many jobs were added. */
   readonly total: number;
+  /** How many of them are done. */
   readonly done: number;
+  /** How many failed, or could not start because of one that did. */
   readonly failed: number;
+  /** How many were cancelled. */
   readonly cancelled: number;
   /** Jobs that have not ended. */
   readonly live: number;
@@ -58,7 +62,9 @@ export interface FlowView extends Omit<FlowRow, "size"> {
 
 /** An enqueued flow, with its jobs. */
 export interface Flow {
+  /** Its id, for the other functions of `holdfast.flows`. */
   readonly id: string;
+  /** The name that it was enqueued with. */
   readonly name: string;
   /** In the order in which they were added to the flow. */
   readonly jobs: readonly Job<unknown>[];
@@ -222,7 +228,12 @@ export class Flows {
   /** A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. */
   async jobs(
     id: string,
-    options: { readonly after?: string; readonly limit?: number } = {},
+    options: {
+      /** The last id of the page before. Default: the first page. */
+      readonly after?: string;
+      /** The length of the page. Default 50, at most 1,000. */
+      readonly limit?: number;
+    } = {},
   ): Promise<FlowJobRecord[]> {
     checkKnown(options, JOBS_OPTIONS);
     const { after, limit = PAGE_DEFAULT } = options;
@@ -244,7 +255,13 @@ export class Flows {
   }
 
   /** The first ids, in order, of the jobs that wait or waited for a job. */
-  dependents(job: string, options: { readonly limit?: number } = {}): Promise<string[]> {
+  dependents(
+    job: string,
+    options: {
+      /** The length of the list. Default 50, at most 1,000. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<string[]> {
     checkKnown(options, new Set(["limit"]));
     const { limit = PAGE_DEFAULT } = options;
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
@@ -280,7 +297,10 @@ export class Flows {
   /** Retries the failed and cancelled jobs of a flow, the first first. Jobs that ended because of them follow. */
   async retry(
     id: string,
-    options: OperatorOptions & { readonly attempts?: number } = {},
+    options: OperatorOptions & {
+      /** How many more attempts each job gets. Default: as many as its task allows. */
+      readonly attempts?: number;
+    } = {},
   ): Promise<number> {
     checkKnown(options, RETRY_OPTIONS);
     const { attempts, ...operator } = options;
@@ -338,8 +358,11 @@ function checkId(field: string, id: string): string {
 
 /** An enqueued batch: its jobs, and the job that runs when they have ended. */
 export interface Batch {
+  /** Its id, for `holdfast.flows` and `holdfast.batches.add()`. */
   readonly id: string;
+  /** The name that it was enqueued with. */
   readonly name: string;
+  /** Its jobs, without the callback. */
   readonly jobs: readonly Job<unknown>[];
   /** Null: the batch has none. */
   readonly callback: Job<unknown> | null;

@@ -15,16 +15,21 @@ const RESULTS_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A job that another one waits or waited for. */
 export interface DependencyView {
+  /** The id of the job. */
   readonly id: string;
+  /** Its name within the flow; null: none. */
   readonly name: string | null;
   /** Null, like the status: its record was deleted. */
   readonly task: string | null;
+  /** Its state now. */
   readonly status: Status | null;
   /** Undefined: it is not done, returned nothing, or its result could not be stored; then `error` says why. */
   readonly result: unknown;
   /** With the code RESULT_NOT_STORED, the job is done all the same. */
   readonly error: ErrorRecord | null;
+  /** What happens if it fails. */
   readonly onFailed: DependencyPolicy;
+  /** What happens if it is cancelled. */
   readonly onCancelled: DependencyPolicy;
 }
 

@@ -28,12 +28,17 @@ export interface NewFlow {
 
 /** A flow or batch, as it is stored. */
 export interface FlowRow {
+  /** Its id. */
   readonly id: string;
+  /** A batch has a callback, and its jobs need not wait for each other. */
   readonly kind: FlowKind;
+  /** The name that it was enqueued with. */
   readonly name: string;
   /** How many jobs were added, without the callback of a batch. */
   readonly size: number;
+  /** The id of the job that runs when all others have ended; null: none. */
   readonly callback: string | null;
+  /** When it was enqueued (ms since 1970). */
   readonly createdAt: number;
 }
 
@@ -56,10 +61,15 @@ export interface FlowFilter {
 
 /** A job of a flow, and how many jobs it still waits for. */
 export interface FlowJobRecord {
+  /** The id of the job. */
   readonly id: string;
+  /** Its name within the flow; null: none. */
   readonly name: string | null;
+  /** The name of its task. */
   readonly task: string;
+  /** The queue of the job. */
   readonly queue: string;
+  /** Its state now. */
   readonly status: Status;
   /** How many jobs it still waits for. */
   readonly missing: number;

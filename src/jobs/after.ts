@@ -22,10 +22,21 @@ export interface AfterOptions {
 /** A job to wait for. With a policy, it counts for this one instead of the policy of the options. */
 export type After =
   | string
-  | { readonly id: string }
   | {
-      readonly job: string | { readonly id: string };
+      /** The id of a job, or the job that `enqueue` returned. */
+      readonly id: string;
+    }
+  | {
+      /** The job, or its id. */
+      readonly job:
+        | string
+        | {
+            /** Its id. */
+            readonly id: string;
+          };
+      /** What happens if that job fails. Default: as in the options. */
       readonly onFailed?: DependencyPolicy;
+      /** What happens if that job is cancelled. Default: as in the options. */
       readonly onCancelled?: DependencyPolicy;
     };
 

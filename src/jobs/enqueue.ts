@@ -338,7 +338,12 @@ export interface EnqueueOptions extends AfterOptions {
    */
   readonly debounce?:
     | Duration
-    | { readonly wait: Duration; readonly maxWait?: Duration | undefined };
+    | {
+        /** How long no other call must come before the job may start. */
+        readonly wait: Duration;
+        /** The longest wait since the first call. Default: no limit. */
+        readonly maxWait?: Duration | undefined;
+      };
   /** The first call with the same `key` wins: for this long, others return its job, whatever has become of it. */
   readonly throttle?: Duration;
   /** Up to 10 short words, by which lists and bulk actions find the job. */

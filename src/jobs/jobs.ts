@@ -85,13 +85,17 @@ interface JobsParts {
 
 /** A job without input and result. The error has no stack: `get` returns it. */
 export interface JobSummary extends Omit<JobRow, "lastError"> {
+  /** The error of the latest failed attempt, without its stack; null: none failed. */
   readonly lastError: ErrorRecord | null;
 }
 
 /** A job with its input, its result and its last error. */
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
+  /** What it was enqueued with, or what an operator replaced it with. */
   readonly input: unknown;
+  /** What the task returned; undefined: the job is not done, or returned nothing. */
   readonly result: unknown;
+  /** The error of the latest failed attempt, with its stack; null: none failed. */
   readonly lastError: ErrorRecord | null;
 }
 
@@ -99,6 +103,7 @@ export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastErr
 export interface AttemptView extends Omit<AttemptRecord, "error"> {
   /** As in the view `attempts`: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string;
+  /** Why it failed; null: it did not, or has not ended. */
   readonly error: ErrorRecord | null;
 }
 
@@ -106,6 +111,7 @@ export interface AttemptView extends Omit<AttemptRecord, "error"> {
 export interface InputRevision {
   /** From 1: the input that the job was enqueued with. */
   readonly revision: number;
+  /** The input, as an object. */
   readonly input: unknown;
   /** Until when it was the input of the job. */
   readonly changedAt: number;
@@ -113,6 +119,7 @@ export interface InputRevision {
 
 /** A durable step of a job, with its result. */
 export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
+  /** What the step returned; undefined: nothing, or it has not ended. */
   readonly result: unknown;
 }
 
@@ -172,7 +179,13 @@ export class Jobs {
   }
 
   /** Waits for the result of a job that another process enqueued. See `job.result()`. */
-  result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {
+  result(
+    id: string,
+    options: {
+      /** How long to wait before ResultTimeoutError is thrown. Default: no limit. */
+      readonly timeout?: Duration;
+    } = {},
+  ): Promise<unknown> {
     return this.#results.of(id, options);
   }
 
@@ -240,7 +253,12 @@ export class Jobs {
   }
 
   /** Effects that may or may not have happened. Their jobs wait for an operator. */
-  effectsInDoubt(options: { readonly limit?: number } = {}): Promise<EffectInDoubt[]> {
+  effectsInDoubt(
+    options: {
+      /** The length of the list. Default 50, at most 1,000. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<EffectInDoubt[]> {
     checkKnown(options, new Set(["limit"]));
     const { limit = PAGE_DEFAULT } = options;
     return this.#store.steps.effectsInDoubt({
@@ -251,7 +269,17 @@ export class Jobs {
   /** States whether an effect in doubt happened. Its job continues with the given result, or runs the effect. */
   async resolve(
     { job, name, occurrence }: Pick<EffectInDoubt, "job" | "name" | "occurrence">,
-    happened: { readonly done: true; readonly result?: unknown } | { readonly done: false },
+    happened:
+      | {
+          /** It happened, and is not done again. */
+          readonly done: true;
+          /** What `ctx.effect()` returns in the next attempt. Default: nothing. */
+          readonly result?: unknown;
+        }
+      | {
+          /** It did not happen: the next attempt does it. */
+          readonly done: false;
+        },
     options: OperatorOptions = {},
   ): Promise<void> {
     checkKnown(options, CANCEL_OPTIONS);
@@ -422,7 +450,12 @@ export class Job<Result> {
    * const receipt = await job.result({ timeout: "30s" });
    * ```
    */
-  result(options: { readonly timeout?: Duration } = {}): Promise<Result> {
+  result(
+    options: {
+      /** How long to wait before ResultTimeoutError is thrown. Default: no limit. */
+      readonly timeout?: Duration;
+    } = {},
+  ): Promise<Result> {
     return this.#jobs.result(this.id, options) as Promise<Result>;
   }
 

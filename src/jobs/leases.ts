@@ -78,27 +78,50 @@ export interface AcquireOptions {
 
 /** A claimed job, and the right to run it until a time. */
 export interface Lease extends Fence {
+  /** The queue of the job. */
   readonly queue: string;
+  /** The name of its task. */
   readonly task: string;
+  /** What it was enqueued with. */
   readonly input: unknown;
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
+  /** How many attempts the job has. */
   readonly maxAttempts: number;
+  /** When the lease ends unless it is extended (ms since 1970, the database's clock). */
   readonly lockedUntil: number;
 }
 
 /** The outcome of an attempt. */
 export type Release =
-  | { readonly as: "done"; readonly result?: unknown }
+  | {
+      /** The job is done. */
+      readonly as: "done";
+      /** What `job.result()` returns. Default: nothing. */
+      readonly result?: unknown;
+    }
   /** The job is retried while attempts remain, unless `final`. */
   | {
+      /** The attempt failed. */
       readonly as: "failed";
+      /** What went wrong: an error, or anything that describes it. */
       readonly error: unknown;
+      /** The time until the next attempt. Default: the default back-off. */
       readonly retryIn?: Duration;
+      /** No retry, even if attempts remain. Default false. */
       readonly final?: boolean;
     }
-  | { readonly as: "suspended"; readonly for: Duration }
+  | {
+      /** The job waits, uncharged. */
+      readonly as: "suspended";
+      /** How long it waits. */
+      readonly for: Duration;
+    }
   /** Handed back uncharged, pending again at once. */
-  | { readonly as: "released" };
+  | {
+      /** The job did not run. */
+      readonly as: "released";
+    };
 
 /** How a released job stands. */
 export type Released = Pick<Settled, "status" | "attempts"> & {
@@ -166,8 +189,16 @@ export class Leases {
   /** Moves the end of the lease to `lease` from now. Throws LeaseLostError if the lease was lost. */
   async extend(
     fence: Fence,
-    options: { readonly lease?: Duration } = {},
-  ): Promise<{ lockedUntil: number; cancelRequested: boolean }> {
+    options: {
+      /** How long the lease lasts from now on. Default 30 s. */
+      readonly lease?: Duration;
+    } = {},
+  ): Promise<{
+    /** When the lease ends now (ms since 1970, the database's clock). */
+    lockedUntil: number;
+    /** Whether an operator asked to cancel the job: stop, and release it. */
+    cancelRequested: boolean;
+  }> {
     checkKnown(options, EXTEND_OPTIONS);
     const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
     const [extended] = await this.#store.jobs.extend([fenceOf(fence)], leaseMs);
@@ -180,7 +211,13 @@ export class Leases {
    * Ends the attempt and returns the job's new status: for a failed attempt, `retry` with the time, or `failed` if no
    * attempt is left. Throws LeaseLostError, without a write, if the lease was lost.
    */
-  async release(lease: Fence & { readonly attempt?: number }, release: Release): Promise<Released> {
+  async release(
+    lease: Fence & {
+      /** The number of the attempt, from which the back-off follows. Default 1. */
+      readonly attempt?: number;
+    },
+    release: Release,
+  ): Promise<Released> {
     const fence = fenceOf(lease);
     const outcome = this.#outcome(release, lease.attempt ?? 1);
     const [settled] = await this.#store.jobs.settle([{ ...fence, outcome }]);
@@ -191,7 +228,12 @@ export class Leases {
 
   /** Reclaims expired leases. A running worker does this automatically. */
   async resetExpired(
-    options: { readonly grace?: Duration; readonly limit?: number } = {},
+    options: {
+      /** How long a lease must have been over. Default 2 s. */
+      readonly grace?: Duration;
+      /** How many leases at most. Default and maximum 1,000. */
+      readonly limit?: number;
+    } = {},
   ): Promise<Settled[]> {
     checkKnown(options, RESET_OPTIONS);
     const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;

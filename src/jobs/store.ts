@@ -87,17 +87,25 @@ export interface Wanted {
 
 /** A job that a worker has claimed. */
 export interface ClaimedJob extends Fence {
+  /** The queue it was claimed from. */
   readonly queue: string;
+  /** The name of its task. */
   readonly task: string;
+  /** Its input as JSON. */
   readonly payload: string;
+  /** A higher number goes first. */
   readonly priority: number;
   /** Which charged try this is, from 1. */
   readonly attempt: number;
+  /** How many attempts it has. */
   readonly maxAttempts: number;
+  /** How many workers lost their lease while they ran it. */
   readonly crashes: number;
+  /** When it was enqueued (ms since 1970). */
   readonly enqueuedAt: number;
   /** When the job became pending; null: unknown, because the answer to the claim was lost. */
   readonly readyAt: number | null;
+  /** When the lease ends unless it is renewed (ms since 1970). */
   readonly lockedUntil: number;
   /** Set by callers that read the trace; a claim does not. */
   readonly trace?: TraceContext;
@@ -105,9 +113,13 @@ export interface ClaimedJob extends Fence {
 
 /** How a job stands after an attempt ended. */
 export interface Settled extends Fence {
+  /** The queue of the job. */
   readonly queue: string;
+  /** The name of its task. */
   readonly task: string;
+  /** Its status now. */
   readonly status: Status;
+  /** How many attempts it has used. */
   readonly attempts: number;
   /** When a retried or waiting job is due; null: no time is set. */
   readonly dueAt: number | null;
@@ -219,21 +231,35 @@ export interface Upcoming {
 
 /** A job without input and result, as it is stored. */
 export interface JobSummary {
+  /** Its id, a UUIDv7: ids sort by the time of enqueueing. */
   readonly id: string;
+  /** The queue that it is in. */
   readonly queue: string;
+  /** The name of its task. */
   readonly task: string;
+  /** Its state now. */
   readonly status: Status;
+  /** A higher number goes first. */
   readonly priority: number;
+  /** Its key; null: it has none. */
   readonly key: string | null;
   /** The lane it was enqueued in; null: none. */
   readonly lane: string | null;
+  /** How often it was claimed: its fencing token. */
   readonly epoch: number;
+  /** How many attempts it has used. */
   readonly attempts: number;
+  /** How many attempts it has. */
   readonly maxAttempts: number;
+  /** How many workers lost their lease while they ran it. */
   readonly crashes: number;
+  /** When it was enqueued (ms since 1970). */
   readonly enqueuedAt: number;
+  /** When it becomes pending (ms since 1970); null: no time is set. */
   readonly dueAt: number | null;
+  /** The id of the worker that holds its lease; null: none does. */
   readonly lockedBy: string | null;
+  /** When that lease ends unless it is renewed (ms since 1970); null: no worker holds one. */
   readonly lockedUntil: number | null;
   /** When the running or the last attempt was claimed. */
   readonly claimedAt: number | null;
@@ -241,18 +267,23 @@ export interface JobSummary {
   readonly heartbeatAt: number | null;
   /** Of the running or the last attempt: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string | null;
+  /** When it ended (ms since 1970); null: it has not. */
   readonly finishedAt: number | null;
   /** Of the latest failed attempt. */
   readonly lastError: string | null;
   /** The effect in doubt: the job waits until an operator says whether it happened. */
   readonly inDoubt: string | null;
+  /** The words that it was enqueued with. */
   readonly tags: readonly string[];
 }
 
 /** A job, as it is stored. */
 export interface JobRecord extends JobSummary {
+  /** Its input as JSON. */
   readonly payload: string;
+  /** Its result as JSON; null: it has none. */
   readonly result: string | null;
+  /** When its cancellation was requested while it ran (ms since 1970); null: it was not. */
   readonly cancelRequestedAt: number | null;
 }
 
@@ -267,25 +298,39 @@ export interface FinishedRecord {
 
 /** One attempt at a job, as it is stored. */
 export interface AttemptRecord {
+  /** The fencing token of the claim. */
   readonly epoch: number;
+  /** The number of the attempt; those that were not charged repeat it. */
   readonly attempt: number;
+  /** The id of the worker that ran it. */
   readonly worker: string;
+  /** How it ended, such as `done`, `retry` or `released`; `running` until then. */
   readonly outcome: string;
+  /** When it was claimed (ms since 1970, the database's clock). */
   readonly startedAt: number;
+  /** When its outcome was stored (ms since 1970); null: it has none. */
   readonly endedAt: number | null;
+  /** Its error as JSON; null: none. */
   readonly error: string | null;
 }
 
 /** A lease that a worker holds. */
 export interface LeaseRecord extends Fence {
+  /** The queue of the job. */
   readonly queue: string;
+  /** The name of its task. */
   readonly task: string;
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** As in the view `leases`. */
   readonly traceId: string;
+  /** When the job was claimed (ms since 1970). */
   readonly claimedAt: number;
+  /** When the lease was last renewed (ms since 1970). */
   readonly heartbeatAt: number;
+  /** When it ends unless it is renewed (ms since 1970). */
   readonly lockedUntil: number;
+  /** When an operator asked to cancel the job (ms since 1970); null: none did. */
   readonly cancelRequestedAt: number | null;
 }
 
@@ -323,7 +368,9 @@ export interface LeaseFilter {
 
 /** How many jobs of a queue have each status. */
 export interface QueueStats {
+  /** The name of the queue. */
   readonly queue: string;
+  /** How many of its jobs are in each status. */
   readonly counts: Record<Status, number>;
   /** When the longest pending job became pending; null: none is. */
   readonly oldestPendingAt: number | null;
@@ -331,7 +378,9 @@ export interface QueueStats {
 
 /** Pending jobs that no live worker can run. */
 export interface Unclaimable {
+  /** The queue that they wait in. */
   readonly queue: string;
+  /** The name of their task. */
   readonly task: string;
   /** Counted among the first jobs that a claim of the queue would see. */
   readonly jobs: number;

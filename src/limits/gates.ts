@@ -87,7 +87,9 @@ export function laneFor(name: string, task: string, limited: ReadonlySet<string>
  * are microseconds of the database's clock.
  */
 export interface Rate {
+  /** How many may start in a period. */
   readonly count: number;
+  /** The length of the period, in milliseconds. */
   readonly periodMs: number;
   /** How many may start at once after a pause. */
   readonly burst: number;

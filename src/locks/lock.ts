@@ -81,15 +81,21 @@ export type LockAnswer =
 
 /** Proves that a lock is ours. */
 export interface LockHold {
+  /** The name of the lock. */
   readonly key: string;
+  /** The fencing token: larger at every acquisition. */
   readonly token: number;
 }
 
 /** A held lock. */
 export interface LockRecord extends LockHold {
+  /** The host and the process that hold it. */
   readonly owner: string;
+  /** What the holder gave as `trace`; null: nothing. */
   readonly trace: string | null;
+  /** When it was acquired (ms since 1970, the backend's clock). */
   readonly acquiredAt: number;
+  /** When it ends unless it is extended (ms since 1970, the backend's clock). */
   readonly expiresAt: number;
   /** How long that is from now, by the backend's clock. */
   readonly expiresInMs: number;
@@ -114,7 +120,9 @@ export function lockType(key: string): string {
 
 /** Another process held the lock for as long as the caller was willing to wait, or the backend did not answer. */
 export class LockNotAcquiredError extends HoldfastError {
+  /** The name of the lock. */
   readonly key: string;
+  /** How long the caller waited, in milliseconds. */
   readonly waitedMs: number;
   /** The last known owner; null: unknown. */
   readonly owner: string | null;
@@ -139,7 +147,9 @@ export class LockNotAcquiredError extends HoldfastError {
 
 /** The reason of a lock's signal: another process may have the lock by now. */
 export class LockLostError extends HoldfastError {
+  /** The name of the lock. */
   readonly key: string;
+  /** The fencing token of the lost acquisition. */
   readonly token: number;
 
   constructor(facts: { key: string; token: number; problem: string }, cause?: unknown) {
@@ -178,10 +188,13 @@ interface LockParts {
 
 /** A lock that this process holds, with its fencing token. */
 export class Lock implements AsyncDisposable {
+  /** Its name. */
   readonly key: string;
   /** Larger than those of all earlier holders: pass it to systems that can compare it. */
   readonly token: number;
+  /** The host and the process, as other processes see them. */
   readonly owner: string;
+  /** What the caller gave as `trace`; null: nothing. */
   readonly trace: string | null;
   /** How long the acquisition took. */
   readonly waitedMs: number;
@@ -219,7 +232,12 @@ export class Lock implements AsyncDisposable {
   }
 
   /** Keeps it for `ttl` from now. Throws LockLostError when it is no longer ours. */
-  async extend(options: { readonly ttl?: Duration } = {}): Promise<void> {
+  async extend(
+    options: {
+      /** How long it lasts from now on. Default: as at its acquisition. */
+      readonly ttl?: Duration;
+    } = {},
+  ): Promise<void> {
     checkKnown(options, EXTEND_OPTIONS);
     const { backend, runtime, hold, ttlMs } = this.#parts;
     const moreMs = options.ttl === undefined ? ttlMs : toMs("ttl", options.ttl, TTL_RANGE);
@@ -242,6 +260,7 @@ export class Lock implements AsyncDisposable {
     if (this.#released === null) this.#lose(problem);
   }
 
+  /** The same as `release()`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }

@@ -175,7 +175,13 @@ export class Locks {
   }
 
   /** Keeps a lock for `ttl` from now, even if another process acquired it. Throws LockLostError. */
-  async extend(lock: LockHold, options: { readonly ttl?: Duration } = {}): Promise<void> {
+  async extend(
+    lock: LockHold,
+    options: {
+      /** How long it lasts from now on. Default: `lockTtl` of the Holdfast. */
+      readonly ttl?: Duration;
+    } = {},
+  ): Promise<void> {
     if (lock instanceof Lock) return lock.extend(options);
     checkKnown(options, EXTEND_OPTIONS);
     const ttlMs = toMs("ttl", options.ttl ?? this.#ttl, TTL_RANGE);
@@ -195,7 +201,14 @@ export class Locks {
   }
 
   /** Held locks, of one type or all, oldest first. */
-  list(filter: { readonly type?: string; readonly limit?: number } = {}): Promise<LockRecord[]> {
+  list(
+    filter: {
+      /** The part of the key before its first colon. Default: all types. */
+      readonly type?: string;
+      /** The length of the list. Default 100, at most 1,000. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<LockRecord[]> {
     checkKnown(filter, LIST_OPTIONS);
     const { type } = filter;
     const limit = checkWhole("limit", filter.limit ?? 100, { least: 1, most: LISTED_MAX });

@@ -33,14 +33,21 @@ const LAST_RANGE = { min: MINUTE_MS, max: 7 * 24 * 3_600_000 };
 
 /** How often locks of a type were acquired, and how long that took. */
 export interface LockTimes {
+  /** The part of the keys before the first colon. */
   readonly type: string;
+  /** How often a lock of the type was acquired. */
   readonly acquisitions: number;
+  /** How often a caller gave up waiting. */
   readonly timeouts: number;
   /** How long acquisitions took; null: there were none. Quantiles are accurate to a fifth. */
   readonly waitMs: {
+    /** The mean, in milliseconds. */
     readonly average: number;
+    /** Half of the acquisitions took no longer, in milliseconds. */
     readonly p50: number;
+    /** 95 % took no longer, in milliseconds. */
     readonly p95: number;
+    /** 99 % took no longer, in milliseconds. */
     readonly p99: number;
   } | null;
   /** The longest time that a released lock was held. */
@@ -52,7 +59,10 @@ export interface LockStatistics {
   /** Most acquisitions first. */
   readonly types: readonly LockTimes[];
   /** The same by minute, oldest first. */
-  readonly minutes: readonly (LockTimes & { readonly minute: number })[];
+  readonly minutes: readonly (LockTimes & {
+    /** When the minute began (ms since 1970). */
+    readonly minute: number;
+  })[];
   /** True: there were too many rows, and the oldest are missing. */
   readonly partial: boolean;
 }
@@ -67,9 +77,13 @@ export interface LockStatsOptions {
 
 /** The use of locks of a type by this process since it started. */
 export interface LockTotals {
+  /** The part of the keys before the first colon. */
   readonly type: string;
+  /** How often a lock of the type was acquired. */
   acquisitions: number;
+  /** How often a caller gave up waiting. */
   timeouts: number;
+  /** How long all acquisitions took together, in milliseconds. */
   waitMs: number;
   /** Of successful acquisitions. */
   readonly waits: Pick<Histogram, "cumulative">;

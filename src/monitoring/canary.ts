@@ -30,7 +30,9 @@ const KNOWN = new Set(["interval"]);
 
 /** The result of a queue's last canary job. */
 export interface CanaryReport {
+  /** The queue that it was sent to. */
   readonly queue: string;
+  /** When it was enqueued (ms since 1970). */
   readonly sentAt: number;
   /** From enqueue to the start of its attempt; null: it has not started. */
   readonly pickupMs: number | null;
@@ -49,7 +51,10 @@ export const canaryTask = defineTask({
   name: "holdfast.canary",
   retry: { maxAttempts: 1 },
   timeout: "10s",
-  run: (_sent: { readonly sentAt: number }) => null,
+  run: (_sent: {
+    /** When it was enqueued (ms since 1970, the clock of the sender). */
+    readonly sentAt: number;
+  }) => null,
 });
 
 /** Adds the canary's task on a queue of these tasks, so that no worker serves another queue because of it. */
@@ -69,8 +74,11 @@ interface Sent {
 export interface CanaryHost {
   /** @internal */
   readonly store: { readonly jobs: JobsStore };
+  /** Knows which queues have live workers. */
   readonly workers: Workers;
+  /** Its clock and timers. */
   readonly runtime: Runtime;
+  /** Gets a line when canaries cannot be sent. */
   readonly logger: Logger;
 }
 

@@ -52,6 +52,7 @@ export interface Observation {
   readonly examined?: boolean;
   /** Lock statistics of the last five minutes, by type. Null or omitted: they could not be read. */
   readonly locks?: readonly LockTimes[] | null;
+  /** The last canary of each queue; empty: none are sent. */
   readonly canaries: readonly CanaryReport[];
 }
 
@@ -73,6 +74,7 @@ export interface MonitorOptions {
 export interface MonitorHost extends CanaryHost {
   /** @internal */
   readonly store: CanaryHost["store"] & { readonly stats: StatsStore };
+  /** Its lock statistics are read. */
   readonly locks: Locks;
 }
 

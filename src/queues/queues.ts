@@ -54,22 +54,42 @@ export interface QueueOptions extends LimitOptions {
 
 /** The limits of a queue, as they are stored. */
 export interface Limits {
+  /** How many jobs may run at once, in all processes; null: any number. */
   readonly concurrency: number | null;
+  /** How many may start in a period; null: any number. */
   readonly rate: Rate | null;
 }
 
 /** A queue with its limits, its lanes and its pause. */
 export interface Queue {
+  /** The name of the queue. */
   readonly name: string;
+  /** Since when, by whom and why; null: it is not paused. */
   readonly paused: {
+    /** When it was paused (ms since 1970). */
     readonly at: number;
+    /** Who paused it. */
     readonly by: string;
+    /** Why, as given; null: no reason was given. */
     readonly reason: string | null;
   } | null;
+  /** A pending job gains one priority per this time, in milliseconds; null: none. */
   readonly ageingMs: number | null;
+  /** Those of the whole queue. */
   readonly limits: Limits;
+  /** Those of every lane that has none of its own. */
   readonly eachLane: Limits;
-  readonly lanes: Readonly<Record<string, Limits & { readonly weight: number }>>;
+  /** Those of single lanes, by name. */
+  readonly lanes: Readonly<
+    Record<
+      string,
+      Limits & {
+        /** Its share when lanes take turns; that of other lanes is 1. */
+        readonly weight: number;
+      }
+    >
+  >;
+  /** Those of single tasks, by name. */
   readonly tasks: Readonly<Record<string, Limits>>;
 }
 
@@ -133,7 +153,15 @@ export class Queues {
    */
   pauseAll(
     options: OperatorOptions = {},
-    { id, also = [] }: { id?: string; also?: readonly string[] } = {},
+    {
+      id,
+      also = [],
+    }: {
+      /** The id of the audit line: a repeated call with it changes nothing. Default: a new one. */
+      id?: string;
+      /** Names of queues that are paused even if they hold no jobs. Default: none. */
+      also?: readonly string[];
+    } = {},
   ): Promise<string[]> {
     checkKnown(options, AUDITED_OPTIONS);
     return this.#store.pauseAll(
@@ -143,7 +171,15 @@ export class Queues {
   }
 
   /** Resumes the queues that `pauseAll` paused. Returns them, by name. Queues that were paused by themselves stay paused. */
-  resumeAll(options: OperatorOptions = {}, { id }: { id?: string } = {}): Promise<string[]> {
+  resumeAll(
+    options: OperatorOptions = {},
+    {
+      id,
+    }: {
+      /** The id of the audit line: a repeated call with it changes nothing. Default: a new one. */
+      id?: string;
+    } = {},
+  ): Promise<string[]> {
     checkKnown(options, AUDITED_OPTIONS);
     return this.#store.resumeAll(anyOperator(options, () => id ?? this.#newId()));
   }

@@ -3,10 +3,13 @@ import type { OperatorEntry } from "../audit/entry.ts";
 
 /** Identifies a process on its host, even after its end. Null: the host does not provide it. */
 export interface ProcessTrace {
+  /** The name of its host. */
   readonly hostname: string;
+  /** Its process id. */
   readonly pid: number;
   /** The boot of the host and the namespace of process ids. */
   readonly hostBoot: string | null;
+  /** When the process started, as its host writes it. */
   readonly processStart: string | null;
 }
 
@@ -73,13 +76,21 @@ export interface Registered {
 
 /** What a heartbeat tells about a worker. */
 export interface WorkerVitals {
+  /** How many jobs it has claimed since it registered. */
   readonly claimed: number;
+  /** How many attempts of it ended with a job that is done. */
   readonly done: number;
+  /** How many jobs failed in it for good. */
   readonly failed: number;
+  /** How many attempts of it failed and are followed by another. */
   readonly retried: number;
+  /** How many leases it lost. */
   readonly leasesLost: number;
+  /** How many jobs it ran at the heartbeat. */
   readonly running: number;
+  /** The mean delay of its event loop since the heartbeat before, in milliseconds. */
   readonly loopDelayMs: number;
+  /** The memory of its process, in bytes. */
   readonly memoryBytes: number;
 }
 
@@ -97,8 +108,11 @@ export interface HeartbeatWrite {
 
 /** A build that enqueued jobs. */
 export interface EnqueuerRecord {
+  /** The build, as `version` of its Holdfast. */
   readonly version: string;
+  /** When it first enqueued a job (ms since 1970). */
   readonly firstAt: number;
+  /** When it last enqueued a job (ms since 1970). */
   readonly lastAt: number;
   /** Time since then, by the database's clock. It is recorded about once a minute. */
   readonly silentMs: number;
@@ -117,13 +131,19 @@ export interface Command extends OperatorEntry {
 
 /** A standby, which will register under the same id, or a program that claims jobs with the lease methods. */
 export interface NewUnregistered {
+  /** Its id. */
   readonly id: string;
+  /** A standby waits for a slot; `leases` is a program of your own. */
   readonly kind: "standby" | "leases";
   /** Null for a program that takes leases: it is unknown. */
   readonly type: string | null;
+  /** Its host; null: unknown. */
   readonly hostname: string | null;
+  /** Its process id; null: unknown. */
   readonly pid: number | null;
+  /** Its build; null: unknown. */
   readonly version: string | null;
+  /** The queues that it claims from. */
   readonly queues: readonly string[];
   /** Null: any. */
   readonly tasks: readonly string[] | null;
@@ -143,9 +163,11 @@ export interface UnregisteredWorker extends NewUnregistered {
 
 /** The name that workers share, and how many of them may be active. */
 export interface WorkerType {
+  /** The name that the workers share. */
   readonly type: string;
   /** How many workers of it may be active at once; null: any number. */
   readonly slots: number | null;
+  /** How many of them hold a slot now. */
   readonly active: number;
 }
 
@@ -156,8 +178,11 @@ export interface LimitChange extends OperatorEntry {
 
 /** Equal `from` and `to`: nothing changed. */
 export interface ChangedLimit {
+  /** The name that the workers share. */
   readonly type: string;
+  /** The limit before; null: none. */
   readonly from: number | null;
+  /** The limit now; null: none. */
   readonly to: number | null;
 }
 
@@ -178,28 +203,39 @@ export type Liveness = "alive" | "stale" | "hung" | "stopped";
 /** A worker, with its heartbeat and what it is doing. */
 export interface WorkerRecord
   extends Omit<NewWorker, "silence" | "waitLimits" | "slots">, WorkerVitals {
+  /** The slot that it holds; null: workers of its name are not limited. */
   readonly slot: number | null;
+  /** Counts the starts of workers of its name, from 1. */
   readonly instance: number;
+  /** What it said with its last heartbeat that it does. */
   readonly status: WorkerState;
+  /** Why it stopped; null: it has not. */
   readonly reason: string | null;
+  /** What an operator wants it to do. */
   readonly desiredState: DesiredState;
+  /** When it registered (ms since 1970, the database's clock). */
   readonly startedAt: number;
+  /** When it last sent a heartbeat (ms since 1970, the database's clock). */
   readonly heartbeatAt: number;
   /** Time since then, by the database's clock. */
   readonly silentMs: number;
   /** It counts as dead after this long without a heartbeat; `hungMs` applies while it is stopping. */
   readonly staleMs: number;
+  /** While it is stopping, it counts as dead after this long without a heartbeat, in milliseconds. */
   readonly hungMs: number;
   /** Whether it is alive, by its last heartbeat and the database's clock. */
   readonly liveness: Liveness;
   /** Jobs that it holds under a lease, counted now; `running` is what it reported with its last heartbeat. */
   readonly leases: number;
+  /** When it stopped (ms since 1970); null: it has not. */
   readonly stoppedAt: number | null;
   /** The number of heartbeats, and the longest time between two of them. */
   readonly heartbeats: number;
+  /** The longest time between two heartbeats, in milliseconds. */
   readonly gapMsMax: number;
   /** For how long a task had blocked its event loop when the stack was taken; 0: none does. */
   readonly blockedMs: number;
+  /** The stack of the task that blocks its event loop; null: none does. */
   readonly blockedStack: string | null;
 }
 

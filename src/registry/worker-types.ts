@@ -91,6 +91,7 @@ export function changeLimit(engine: Engine, change: LimitChange): Promise<Change
 
 /** A worker declares another limit than the database holds for its type. */
 export class WorkerLimitMismatchError extends HoldfastError {
+  /** The name that the workers share. */
   readonly workerType: string;
   /** Null: the type has no limit. */
   readonly stored: number | null;
@@ -113,7 +114,9 @@ export class WorkerLimitMismatchError extends HoldfastError {
 
 /** Active workers do not fit into a new limit. */
 export class WorkerLimitInUseError extends HoldfastError {
+  /** The name that the workers share. */
   readonly workerType: string;
+  /** The new limit; null: none. */
   readonly slots: number | null;
   /** The workers that have to stop first; if many, some of them. */
   readonly workers: readonly string[];
@@ -133,6 +136,7 @@ export class WorkerLimitInUseError extends HoldfastError {
 
 /** No worker of this type has ever registered. */
 export class WorkerTypeNotFoundError extends HoldfastError {
+  /** The name that was looked for. */
   readonly workerType: string;
 
   constructor(facts: { type: string }) {

@@ -40,16 +40,28 @@ export interface WorkersFilter {
 }
 
 /** One worker by its id, all of a name, or all workers. */
-export type WorkerTarget = { readonly id: string } | { readonly type: string } | "all";
+export type WorkerTarget =
+  | {
+      /** The id of one worker. */
+      readonly id: string;
+    }
+  | {
+      /** The name that workers share. */
+      readonly type: string;
+    }
+  | "all";
 
 /** Running workers of one name that run different builds. */
 export interface Drift {
+  /** The name that the workers share. */
   readonly type: string;
+  /** The builds that they run. */
   readonly versions: readonly string[];
 }
 
 /** Where the application's builds differ. */
 export interface Drifts {
+  /** Names whose running workers differ. */
   readonly workers: readonly Drift[];
   /** Builds that enqueue jobs but have no running worker. */
   readonly enqueuers: readonly EnqueuerRecord[];
@@ -57,19 +69,35 @@ export interface Drifts {
 
 /** Metrics of the workers of one name, running or stopped within a week. */
 export interface WorkerMetrics {
+  /** The name that the workers share. */
   readonly type: string;
+  /** How many of them run. */
   readonly running: number;
   /** Of running workers, in milliseconds. */
-  readonly uptimeMs: { readonly least: number; readonly most: number };
+  readonly uptimeMs: {
+    /** Of the worker that started last; 0: none runs. */
+    readonly least: number;
+    /** Of the worker that started first; 0: none runs. */
+    readonly most: number;
+  };
   /** Jobs done by running workers, in total and by the busiest. */
-  readonly done: { readonly all: number; readonly most: number };
+  readonly done: {
+    /** Of all running workers together. */
+    readonly all: number;
+    /** Of the worker with the most. */
+    readonly most: number;
+  };
+  /** How many started within the last 24 hours. */
   readonly startsPerDay: number;
   /** The longest time between two heartbeats of a running worker. */
   readonly gapMsMax: number;
   /** The running builds, most recent first, and the time from the first worker of each to its last. */
   readonly versions: readonly {
+    /** The build. */
     readonly version: string;
+    /** How many workers run it. */
     readonly running: number;
+    /** The time between the starts of its first and its last worker, in milliseconds. */
     readonly rolloutMs: number;
   }[];
 }

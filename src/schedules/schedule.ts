@@ -42,10 +42,19 @@ export type RunOutcome = (typeof runOutcomes)[number];
 export type ScheduledJobOptions = Omit<
   EnqueueOptions,
   "delay" | "runAt" | "trace" | "onConflict"
-> & { readonly onConflict?: "return" | "replace" };
+> & {
+  /** What happens at a tick if another job holds the key. Default `return`: no job is enqueued. */
+  readonly onConflict?: "return" | "replace";
+};
 
 /** What runs at once if ticks were missed: none, the newest, or up to so many of the newest. */
-export type MissedOption = "skip" | "once" | { readonly all: number };
+export type MissedOption =
+  | "skip"
+  | "once"
+  | {
+      /** The limit, from 1. */
+      readonly all: number;
+    };
 
 /** What can be changed later. */
 export interface ScheduleChanges extends TimingOptions {
@@ -66,6 +75,7 @@ export type ScheduleOptions<Of extends AnyTask | string = AnyTask | string> = Om
   ScheduleChanges,
   "input"
 > & {
+  /** Identifies it in the database, for workers and operators. */
   readonly name: string;
   /** A task, or the name of one for callers without its code. */
   readonly task: Of;
@@ -74,26 +84,40 @@ export type ScheduleOptions<Of extends AnyTask | string = AnyTask | string> = Om
 /** It may be missing if the task needs none. */
 export type ScheduledInput<Input> =
   InputArguments<Input, unknown> extends readonly [unknown, unknown?]
-    ? { readonly input: Input }
-    : { readonly input?: Input | null };
+    ? {
+        /** What each job is enqueued with. */
+        readonly input: Input;
+      }
+    : {
+        /** What each job is enqueued with. Default: null. */
+        readonly input?: Input | null;
+      };
 
 /** A checked schedule, as it is stored. */
 export interface Definition extends TimingRow {
+  /** The name of the schedule. */
   readonly name: string;
+  /** The name of the task of its jobs. */
   readonly task: string;
   /** JSON. */
   readonly payload: string;
   /** JSON. */
   readonly options: string;
+  /** What happens to ticks that no worker handled in time. */
   readonly missed: MissedPolicy;
+  /** How many missed ticks run at most. */
   readonly missedLimit: number;
+  /** What happens at a tick while an earlier job runs. */
   readonly overlap: Overlap;
+  /** For people; null: none. */
   readonly description: string | null;
 }
 
 /** A schedule that a program declares. Give it to a worker or to `schedules.create()`, or export it from the tasks module. */
 export interface Schedule {
+  /** The name under which it is stored. */
   readonly name: string;
+  /** What it declares, checked. */
   readonly definition: Definition;
   /** Checks the input with the schema of the task. */
   readonly check: () => Promise<void>;
@@ -281,11 +305,13 @@ export interface ScheduleRecord extends Definition {
 
 /** What became of one tick of a schedule. */
 export interface RunRecord {
+  /** The name of the schedule. */
   readonly schedule: string;
   /** When it was due; for a manual run, when it was requested. */
   readonly tick: number;
   /** An operator asked for it. */
   readonly manual: boolean;
+  /** Whether a job was enqueued, and why not. */
   readonly outcome: RunOutcome;
   /** Null: it has no job, or none yet. */
   readonly job: string | null;
@@ -302,6 +328,7 @@ export function isOutage(error: unknown): boolean {
 
 /** There is no schedule with this name. */
 export class ScheduleNotFoundError extends HoldfastError {
+  /** The name that was looked for. */
   readonly schedule: string;
 
   constructor(facts: { schedule: string }) {
@@ -315,6 +342,7 @@ export class ScheduleNotFoundError extends HoldfastError {
 
 /** A schedule with this name exists. */
 export class ScheduleExistsError extends HoldfastError {
+  /** The name that is taken. */
   readonly schedule: string;
 
   constructor(facts: { schedule: string }) {
@@ -328,7 +356,9 @@ export class ScheduleExistsError extends HoldfastError {
 
 /** The schedule was changed since the caller read it. */
 export class ScheduleChangedError extends HoldfastError {
+  /** The name of the schedule. */
   readonly schedule: string;
+  /** The revision that it has now. */
   readonly revision: number;
 
   constructor(facts: { schedule: string; revision: number; expected: number }) {
@@ -344,7 +374,9 @@ export class ScheduleChangedError extends HoldfastError {
 
 /** Workers declare the schedule in code, so deleting it would last until the next one starts. */
 export class ScheduleDeclaredError extends HoldfastError {
+  /** The name of the schedule. */
   readonly schedule: string;
+  /** The name of the workers whose code declares it. */
   readonly declaredBy: string;
 
   constructor(facts: { schedule: string; declaredBy: string }) {

@@ -41,31 +41,45 @@ const PREVIEW_OPTIONS = new Set(["cron", "timeZone", "every", "offset", "count",
 
 /** A schedule as the API shows it. */
 export interface ScheduleView {
+  /** Identifies it. */
   readonly name: string;
+  /** The name of the task of its jobs. */
   readonly task: string;
+  /** What each job is enqueued with. */
   readonly input: unknown;
   /** Options of its jobs. */
   readonly options: ScheduledJobOptions;
+  /** The cron expression; null: it has an interval. */
   readonly cron: string | null;
+  /** The IANA zone of the expression; null: it has an interval. */
   readonly timeZone: string | null;
+  /** The interval in milliseconds; null: it has a cron expression. */
   readonly everyMs: number | null;
+  /** How long after each multiple of the interval it runs; null: it has a cron expression. */
   readonly offsetMs: number | null;
   /** Such as "At 02:30 on Monday to Friday (Europe/Berlin)". */
   readonly words: string;
+  /** What happens to ticks that no worker handled in time. */
   readonly missed: MissedOption;
+  /** What happens at a tick while an earlier job runs. */
   readonly overlap: Overlap;
+  /** For people; null: none. */
   readonly description: string | null;
   /** Null: it is paused, or no date matches any more. */
   readonly nextAt: number | null;
   /** The last tick that was handled. */
   readonly lastAt: number | null;
+  /** When it was paused (ms since 1970); null: it is not. */
   readonly pausedAt: number | null;
+  /** Who paused it; null: it is not paused. */
   readonly pausedBy: string | null;
   /** The name of the workers whose code declares it; null: it was created at run time. */
   readonly declaredBy: string | null;
   /** Grows with every change. */
   readonly revision: number;
+  /** When it was created (ms since 1970). */
   readonly createdAt: number;
+  /** When it was last changed (ms since 1970). */
   readonly updatedAt: number;
   /** Missed ticks that were skipped. */
   readonly missedCount: number;
@@ -73,6 +87,7 @@ export interface ScheduleView {
   readonly queuedCount: number;
   /** Why its last tick could not be handled; null: it could. */
   readonly error: string | null;
+  /** When that was (ms since 1970). */
   readonly errorAt: number | null;
 }
 
@@ -112,7 +127,9 @@ export interface PreviewOptions extends TimingOptions {
 
 /** A timing in words, with its next runs. */
 export interface Preview {
+  /** The timing in English, such as "At 02:30 (Europe/Berlin)". */
   readonly words: string;
+  /** The next ticks (ms since 1970). */
   readonly nextRuns: readonly number[];
 }
 
@@ -138,7 +155,10 @@ export class Schedules {
    */
   async create<Of extends AnyTask | string>(
     schedule: ScheduleOptions<Of> | Schedule,
-    options: OperatorOptions & { readonly paused?: boolean } = {},
+    options: OperatorOptions & {
+      /** Whether it begins paused. Default false. */
+      readonly paused?: boolean;
+    } = {},
     /** @internal The id of the audit line: a call that is repeated with it changes nothing. */
     id?: string,
   ): Promise<ScheduleView> {
@@ -160,7 +180,10 @@ export class Schedules {
   async edit(
     name: string,
     changes: ScheduleChanges,
-    options: OperatorOptions & { readonly revision?: number } = {},
+    options: OperatorOptions & {
+      /** The revision that it must still have; else ScheduleChangedError. Default: any. */
+      readonly revision?: number;
+    } = {},
   ): Promise<ScheduleView> {
     checkKnown(options, EDIT_OPTIONS);
     const { revision, ...by } = options;
@@ -191,7 +214,10 @@ export class Schedules {
    */
   async remove(
     name: string,
-    options: OperatorOptions & { readonly force?: boolean } = {},
+    options: OperatorOptions & {
+      /** Deletes it although workers declare it in code. Default false. */
+      readonly force?: boolean;
+    } = {},
   ): Promise<void> {
     checkKnown(options, REMOVE_OPTIONS);
     const { force = false, ...by } = options;

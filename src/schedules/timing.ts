@@ -29,9 +29,13 @@ const CACHED_MAX = 1_000;
 
 /** As it is stored. */
 export interface TimingRow {
+  /** The cron expression; null: it is an interval. */
   readonly cron: string | null;
+  /** The IANA zone of the expression; null: it is an interval. */
   readonly timeZone: string | null;
+  /** The interval in milliseconds; null: it is a cron expression. */
   readonly everyMs: number | null;
+  /** How long after each multiple of the interval it runs; null: it is a cron expression. */
   readonly offsetMs: number | null;
 }
 

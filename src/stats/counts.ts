@@ -152,6 +152,7 @@ export async function lastCounts(engine: Engine): Promise<AgedCounts | null> {
 export interface Counts {
   /** The instant of the count, by the database's clock. */
   readonly countedAt: number;
+  /** How long the count took, in milliseconds. */
   readonly tookMs: number;
   /** By name. Of very many queues, those with the most jobs, and all others as one: see `capQueues`. */
   readonly queues: readonly QueueDepth[];
@@ -165,12 +166,14 @@ export interface AgedCounts extends Counts {
 
 /** How many jobs of a queue have each status, and since when the oldest is pending. */
 export interface QueueDepth {
+  /** The name of the queue. */
   readonly queue: string;
   /**
    * Live jobs were counted at one instant. Jobs that are done, failed or cancelled are never counted: these are the sums of
    * the minute totals, so they cover the time that minute totals are kept (7 days).
    */
   readonly counts: Readonly<Record<Status, number>>;
+  /** When the longest pending job became pending (ms since 1970); null: none is pending. */
   readonly oldestPendingAt: number | null;
 }
 

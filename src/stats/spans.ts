@@ -14,16 +14,21 @@ import { sql, type Sql } from "../database/sql.ts";
 export interface MinuteStats {
   /** The instant it began. */
   readonly minute: number;
+  /** The name of the queue. */
   readonly queue: string;
   /** Jobs that were enqueued in it … */
   readonly arrived: number;
   /** … and that ended in it. */
   readonly done: number;
+  /** How many failed in it for good. */
   readonly failed: number;
+  /** How many were cancelled in it. */
   readonly cancelled: number;
+  /** How many expired in it: no worker started them in time. */
   readonly expired: number;
   /** How long the last attempts of the ended jobs took. */
   readonly runMsSum: number;
+  /** The longest of these, in milliseconds. */
   readonly runMsMax: number;
 }
 

@@ -47,6 +47,7 @@ export function testClock(
 
 /** A clock that stands still until a test advances it. */
 export class TestClock implements Runtime {
+  /** Numbers that the seed determines. */
   readonly random: () => number;
   readonly #startAt: number;
   readonly #timers = new Set<Due>();
@@ -60,14 +61,17 @@ export class TestClock implements Runtime {
     this.random = seededRandom(seed);
   }
 
+  /** The start, and the time that passed since. */
   now(): number {
     return this.#startAt + this.#passedMs;
   }
 
+  /** The time that passed, in milliseconds. */
   monotonic(): number {
     return this.#passedMs;
   }
 
+  /** Bytes that the seed determines. */
   fillRandom(bytes: Uint8Array): void {
     for (let index = 0; index < bytes.length; index += 1) bytes[index] = this.random() * 256;
   }
@@ -80,6 +84,7 @@ export class TestClock implements Runtime {
     return { cancel: () => void this.#timers.delete(due) };
   }
 
+  /** As in the system's runtime; `settle` waits for such calls. */
   afterIo(call: () => void): void {
     this.#afterIo += 1;
     systemRuntime.afterIo(() => {
@@ -88,6 +93,7 @@ export class TestClock implements Runtime {
     });
   }
 
+  /** Measures nothing. */
   gauge(): Gauge {
     return noGauge;
   }

@@ -55,9 +55,13 @@ export interface DrainOptions {
 
 /** A job that ran in a drain, or was left. */
 export interface DrainedJob {
+  /** The id of the job. */
   readonly id: string;
+  /** The name of its task. */
   readonly task: string;
+  /** Its status after the drain. */
   readonly status: Status;
+  /** How many attempts it has used. */
   readonly attempts: number;
   /** The error of the last attempt; absent when the job is done, unless its result could not be stored. */
   readonly error?: ErrorRecord;
@@ -74,11 +78,13 @@ export interface Drained {
   readonly left: readonly DrainedJob[];
   /** How many of `jobs` have each status. */
   readonly totals: Readonly<Record<Status, number>>;
+  /** How many attempts were made, of all jobs. */
   readonly attempts: number;
 }
 
 /** The drain made more attempts than allowed. */
 export class DrainLimitError extends HoldfastError {
+  /** How many attempts were made. */
   readonly attempts: number;
 
   constructor(facts: { attempts: number; task: string }) {

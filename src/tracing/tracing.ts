@@ -27,7 +27,9 @@ export interface TraceContext {
 
 /** A trace as an application passes it. */
 export interface GivenTrace {
+  /** The trace and its parent span, as W3C Trace Context writes them. */
   readonly traceparent: string;
+  /** What vendors add to the trace. Default: nothing. */
   readonly tracestate?: string | null;
 }
 
@@ -64,7 +66,9 @@ export function formatTraceparent({ traceId, spanId, flags }: SpanName): string 
 
 /** The trace in the headers of a request; null: none, or an invalid one. */
 export function traceOf(headers: {
+  /** Such as `00-4bf9…-00f0…-01`. */
   readonly traceparent?: string | null | undefined;
+  /** What vendors add to the trace; it is passed on unchanged. */
   readonly tracestate?: string | null | undefined;
 }): TraceContext | null {
   const traceparent = headers.traceparent?.trim() ?? "";

@@ -9,23 +9,38 @@ import type { Ending } from "../registry/worker-record.ts";
 
 /** What all events of jobs have. */
 export interface JobEvent {
+  /** The id of the job. */
   readonly id: string;
+  /** The name of its task. */
   readonly task: string;
+  /** The queue of the job. */
   readonly queue: string;
+  /** The id of the worker. */
   readonly worker: string;
+  /** The fencing token of the attempt. */
   readonly epoch: number;
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
+  /** Names the attempt in logs and in the history: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string;
 }
 
 /** An attempt ended. */
 export interface EndEvent extends JobEvent {
+  /** How long the attempt ran, in milliseconds. */
   readonly durationMs: number;
 }
 
 /** An attempt failed. */
 export interface FailureEvent extends EndEvent {
+  /** What the task threw. */
   readonly error: unknown;
+}
+
+/** What events of a worker have. */
+export interface WorkerEvent {
+  /** The id of the worker. */
+  readonly worker: string;
 }
 
 /** Events about the end of a job are emitted once it is stored. */
@@ -35,7 +50,10 @@ export interface WorkerEvents {
   /** The job is done. */
   "job:done": EndEvent;
   /** The attempt failed, and another follows. */
-  "job:retrying": FailureEvent & { readonly retryAt: number | null };
+  "job:retrying": FailureEvent & {
+    /** When the next attempt is due (ms since 1970); null: unknown. */
+    readonly retryAt: number | null;
+  };
   /** The attempt failed, and none follows: a dead letter. */
   "job:failed": FailureEvent;
   /** The job was cancelled while it ran. */
@@ -43,41 +61,69 @@ export interface WorkerEvents {
   /** The job was handed back, uncharged. */
   "job:released": EndEvent;
   /** It sleeps, or waits for an event or another job. */
-  "job:suspended": EndEvent & { readonly dueAt: number | null };
+  "job:suspended": EndEvent & {
+    /** When it continues (ms since 1970); null: no time is set. */
+    readonly dueAt: number | null;
+  };
   /** It is unknown whether an effect happened. The job waits until an operator resolves it. */
-  "job:doubt": EndEvent & { readonly effect: string; readonly occurrence: number };
+  "job:doubt": EndEvent & {
+    /** The name of the effect. */
+    readonly effect: string;
+    /** Counts the effects of this name in the job, from 1. */
+    readonly occurrence: number;
+  };
   /** Another worker owns the job; the task's signal has been aborted. */
-  "lease:lost": JobEvent & { readonly why: string };
+  "lease:lost": JobEvent & {
+    /** Why, in words. */
+    readonly why: string;
+  };
   /** Maintenance reclaimed an expired lease, most likely of a dead worker. */
   "lease:recovered": {
+    /** The id of the job. */
     readonly id: string;
+    /** The name of its task. */
     readonly task: string;
+    /** The queue of the job. */
     readonly queue: string;
+    /** The id of the worker that had the lease. */
     readonly worker: string;
+    /** The fencing token of that lease. */
     readonly epoch: number;
+    /** The status of the job now. */
     readonly status: Status;
   };
   /** It had to start by a time that has passed, and no worker had started it. */
   "job:expired": {
+    /** The id of the job. */
     readonly id: string;
+    /** The name of its task. */
     readonly task: string;
+    /** The queue of the job. */
     readonly queue: string;
+    /** How often it was claimed before. */
     readonly epoch: number;
   };
   /** The worker claims jobs. */
-  "worker:started": { readonly worker: string };
+  "worker:started": WorkerEvent;
   /** An operator paused it: it claims no jobs until it is resumed. */
-  "worker:paused": { readonly worker: string };
+  "worker:paused": WorkerEvent;
   /** An operator resumed it. */
-  "worker:resumed": { readonly worker: string };
+  "worker:resumed": WorkerEvent;
   /** It claims no more jobs, and waits for the running ones. */
-  "worker:stopping": { readonly worker: string };
+  "worker:stopping": WorkerEvent;
   /** It has ended. */
-  "worker:stopped": { readonly worker: string };
+  "worker:stopped": WorkerEvent;
   /** The worker's row was closed or deleted: it gave up its jobs and registers again under a new id. */
-  "worker:evicted": { readonly worker: string };
+  "worker:evicted": WorkerEvent;
   /** This worker closed the row of a dead worker. */
-  "worker:reaped": { readonly worker: string; readonly type: string; readonly ending: Ending };
+  "worker:reaped": {
+    /** The id of the dead worker. */
+    readonly worker: string;
+    /** The name that it shared with others. */
+    readonly type: string;
+    /** How it ended. */
+    readonly ending: Ending;
+  };
 }
 
 /** All names, to check listeners that are added without types. */
@@ -182,7 +228,12 @@ export interface Pulse {
   /** Since the last heartbeat that the database answered. */
   readonly heartbeatAgeMs: number;
   /** `lateMs`: how long the current iteration has been running, or how long the next is overdue. */
-  readonly loops: readonly { readonly name: string; readonly lateMs: number }[];
+  readonly loops: readonly {
+    /** What the loop does, such as `heartbeat`. */
+    readonly name: string;
+    /** In milliseconds; 0: it is on time. */
+    readonly lateMs: number;
+  }[];
 }
 
 // Hooks around the function of a task: for logging, metrics and async context.

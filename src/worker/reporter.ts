@@ -33,14 +33,23 @@ import {
 
 /** What a worker has done since it started. */
 export interface Counters {
+  /** Jobs that it claimed. */
   readonly claimed: number;
+  /** Jobs that it completed. */
   readonly done: number;
+  /** Attempts that failed and are followed by another. */
   readonly retried: number;
+  /** Jobs that failed for good. */
   readonly failed: number;
+  /** Jobs that were cancelled while they ran. */
   readonly cancelled: number;
+  /** Jobs that it handed back, uncharged. */
   readonly released: number;
+  /** Jobs that began to sleep or to wait. */
   readonly suspended: number;
+  /** Expired leases of other workers that it reclaimed. */
   readonly recovered: number;
+  /** Jobs that another worker owns by now. */
   readonly leasesLost: number;
   /** Outcomes that the database refused because another worker owned the job. */
   readonly staleWritesRefused: number;

@@ -35,14 +35,19 @@ type WorkerParts = Omit<
 
 /** The state of a worker of this process, and its counters. */
 export interface WorkerStatus extends Counters {
+  /** The id of its row in the database; new after an eviction. */
   readonly id: string;
+  /** `stopping`: it claims no more jobs, and waits for those that run. */
   readonly state: "running" | "stopping" | "stopped";
   /** "run", unless an operator set another state. */
   readonly desiredState: DesiredState;
+  /** The slot that it holds; null: workers of its name are not limited. */
   readonly slot: number | null;
   /** Counts the starts of workers of its name; with one slot, only the highest is active. */
   readonly instance: number;
+  /** How many jobs run now. */
   readonly running: number;
+  /** How many jobs it has claimed and not started. */
   readonly buffered: number;
 }
 
@@ -151,12 +156,18 @@ export class Worker implements AsyncDisposable {
    * Stops claiming, waits for running jobs, then aborts and releases them; the attempt does not count. Resolves when
    * everything is settled. If the worker is already stopping, the shorter timeout counts.
    */
-  async stop(options: { readonly timeout?: Duration } = {}): Promise<void> {
+  async stop(
+    options: {
+      /** How long running jobs may take before they are aborted. Default: the worker's `shutdown`. */
+      readonly timeout?: Duration;
+    } = {},
+  ): Promise<void> {
     checkKnown(options, STOP_OPTIONS);
     const timeoutMs = toMs("timeout", options.timeout ?? this.#parts.settings.shutdownMs);
     await this.#stopWithin(timeoutMs);
   }
 
+  /** The same as `stop()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }

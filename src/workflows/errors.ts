@@ -3,6 +3,7 @@ import { countRefusal, HoldfastError } from "../core/errors.ts";
 
 /** There is no such item. */
 export class ItemNotFoundError extends HoldfastError {
+  /** The id that was looked for. */
   readonly id: string;
 
   constructor(facts: { id: string; workflow?: string }) {
@@ -14,8 +15,11 @@ export class ItemNotFoundError extends HoldfastError {
 
 /** The workflow does not declare this move from the item's state. */
 export class InvalidMoveError extends HoldfastError {
+  /** The id of the item. */
   readonly item: string;
+  /** The name of the move that was asked for. */
   readonly move: string;
+  /** The state that the item is in. */
   readonly from: string;
   /** The declared moves from that state. */
   readonly allowed: readonly string[];
@@ -43,8 +47,11 @@ export class InvalidMoveError extends HoldfastError {
 
 /** A guard refused the move. */
 export class MoveRefusedError extends HoldfastError {
+  /** The id of the item. */
   readonly item: string;
+  /** The name of the move. */
   readonly move: string;
+  /** The sentence that the guard returned; null: it returned false. */
   readonly reason: string | null;
 
   constructor(facts: { item: string; move: string; reason: string | null }) {
@@ -59,9 +66,11 @@ export class MoveRefusedError extends HoldfastError {
 
 /** The item changed since the caller read it. */
 export class ItemChangedError extends HoldfastError {
+  /** The id of the item. */
   readonly item: string;
   /** Null: the caller expected a status, not a revision. */
   readonly expected: number | null;
+  /** The revision that the item has now. */
   readonly found: number;
 
   constructor(facts: { item: string; expected: number | null; found: number }) {
@@ -87,7 +96,9 @@ export class IntegrityViolationError extends HoldfastError {
 
 /** The database has a different declaration of the same version. */
 export class WorkflowConflictError extends HoldfastError {
+  /** The name of the workflow. */
   readonly workflow: string;
+  /** The version that the database has with another content. */
   readonly version: number;
 
   constructor(facts: { workflow: string; version: number }) {
@@ -105,6 +116,7 @@ export class WorkflowConflictError extends HoldfastError {
 export interface Strand {
   /** The part that is missing in the new declaration, such as `state 'open'`. */
   readonly lacks: string;
+  /** How many items need the missing part. */
   readonly items: number;
   /** Some of their ids. */
   readonly examples: readonly string[];
@@ -112,7 +124,9 @@ export interface Strand {
 
 /** Living items do not fit the new declaration of their workflow, which was not stored. */
 export class ItemsStrandedError extends HoldfastError {
+  /** The name of the workflow. */
   readonly workflow: string;
+  /** What the new declaration lacks, and which items need it. */
   readonly stranded: readonly Strand[];
 
   constructor(facts: { workflow: string; version: number; stranded: readonly Strand[] }) {

@@ -27,14 +27,50 @@ const ATTEMPTS_MAX = 20;
 const ACTIONS_MAX = 20;
 
 /** One entry of the history of an item, with its place in the hash chain. */
-export type HistoryEntry = { readonly at: number } & (
-  | { readonly kind: "line"; readonly line: ItemEntry }
+export type HistoryEntry = {
+  /** When it happened (ms since 1970, the database's clock). */
+  readonly at: number;
+} & (
+  | {
+      /** A change of the item. */
+      readonly kind: "line";
+      /** The audit line of the change. */
+      readonly line: ItemEntry;
+    }
   /** A job that one of these lines enqueued, or that made one of them. */
-  | { readonly kind: "enqueued"; readonly job: string; readonly task: string }
-  | { readonly kind: "attempt"; readonly job: string; readonly attempt: AttemptView }
-  | { readonly kind: "ended"; readonly job: string; readonly status: Status }
+  | {
+      /** A change enqueued a job. */
+      readonly kind: "enqueued";
+      /** The id of the job. */
+      readonly job: string;
+      /** The name of its task. */
+      readonly task: string;
+    }
+  | {
+      /** One try at such a job. */
+      readonly kind: "attempt";
+      /** The id of the job. */
+      readonly job: string;
+      /** When it ran, and how it ended. */
+      readonly attempt: AttemptView;
+    }
+  | {
+      /** Such a job ended. */
+      readonly kind: "ended";
+      /** The id of the job. */
+      readonly job: string;
+      /** How it ended. */
+      readonly status: Status;
+    }
   /** An operator's action on one of these jobs. */
-  | { readonly kind: "action"; readonly job: string; readonly action: AuditEntry }
+  | {
+      /** An operator intervened. */
+      readonly kind: "action";
+      /** The id of the job. */
+      readonly job: string;
+      /** The audit line of the operator. */
+      readonly action: AuditEntry;
+    }
 );
 
 /** Within one millisecond, causes come before effects: the sort is stable. */

@@ -24,21 +24,32 @@ export interface ItemChange<Data> extends Audited {
 
 /** A change of the children of an item, and perhaps of the item itself. */
 export interface ChildChange<Move extends string, Data> extends ItemChange<Data> {
+  /** The move of the child. Default: none, only its data changes. */
   readonly move?: Move;
   /** A change of its parent in the same transaction. */
-  readonly parent?: { readonly move?: string; readonly patch?: Readonly<Record<string, unknown>> };
+  readonly parent?: {
+    /** The move of the parent. Default: none. */
+    readonly move?: string;
+    /** The fields of the parent's data that change. */
+    readonly patch?: Readonly<Record<string, unknown>>;
+  };
 }
 
 /** A change of one child: its move, its new data, and the revision it is based on. */
 export interface ChildPatch<Move extends string, Data> {
+  /** The id of the child. */
   readonly id: string;
+  /** Its move. Default: none, only its data changes. */
   readonly move?: Move;
+  /** The fields of its data that change. */
   readonly patch?: Partial<Data>;
+  /** The revision that it must still have. Default: any. */
   readonly expect?: number;
 }
 
 /** A new item: its data, its type, its parent, and who starts it. */
 export interface NewItem<Data, Type extends string> extends Audited {
+  /** What the item is about; validated by the schema of the workflow. */
   readonly data: Data;
   /** Default: the first type of the workflow. */
   readonly type?: Type;
@@ -55,6 +66,7 @@ export interface ImportedItem<State extends string, Data, Type extends string> e
   NewItem<Data, Type>,
   keyof Audited
 > {
+  /** The state that it is in; no move leads there. */
   readonly status: State;
   /** Default: `enteredAt`. */
   readonly createdAt?: Date | number;

@@ -22,8 +22,11 @@ const VERSION_MAX = 2 ** 31 - 1;
 export interface GuardFacts<State extends string, Data, Type extends string> {
   /** Before the move. */
   readonly item: ItemRecord<State, Data, Type>;
+  /** The item that it belongs to; null: none. */
   readonly parent: ItemRecord | null;
+  /** Who asks for the move. */
   readonly actor: string;
+  /** What the caller gave as `reason`; null: nothing. */
   readonly reason: string | null;
   /** The fields that the move changes. */
   readonly patch: Partial<Data>;
@@ -52,8 +55,11 @@ export interface EntryJobOptions {
 
 /** What `enter` gets when an item enters a state. */
 export interface EntryFacts<State extends string, Data, Type extends string> {
+  /** The item, already in the new state. */
   readonly item: ItemRecord<State, Data, Type>;
+  /** The item that it belongs to; null: none. */
   readonly parent: ItemRecord | null;
+  /** Enqueues a job that exists if and when the change is committed. */
   readonly enqueue: EnqueueOnEntry;
 }
 
@@ -67,11 +73,21 @@ export interface StateOptions<
   /** No move leads out of it. */
   readonly final?: boolean;
   /** An item still in this state after that time makes the move. */
-  readonly limit?: { readonly after: Duration; readonly move: Move };
+  readonly limit?: {
+    /** How long an item may stay, counted from its entry. */
+    readonly after: Duration;
+    /** The move that it makes then. */
+    readonly move: Move;
+  };
   /** Enqueues jobs, in the transaction in which the item enters the state. */
   readonly enter?: (facts: EntryFacts<State, Data, Type>) => void;
   /** The move when all jobs that `enter` enqueued have ended. */
-  readonly whenJobsEnd?: { readonly done: Move; readonly failed?: Move };
+  readonly whenJobsEnd?: {
+    /** When all of them are done. */
+    readonly done: Move;
+    /** When all have ended and one of them was not done. Default: no move. */
+    readonly failed?: Move;
+  };
 }
 
 /** A move: from which states, to which, and its guard. */
@@ -95,7 +111,10 @@ export interface LockTimes {
 /** The move of an item when its last living child has ended; null: none. */
 export type ChildrenEnd<Move extends string> =
   | Move
-  | ((facts: { readonly progress: readonly ChildrenIn[] }) => Move | null);
+  | ((facts: {
+      /** How many children are in each state. */
+      readonly progress: readonly ChildrenIn[];
+    }) => Move | null);
 
 /** A declared workflow, as `defineWorkflow()` returns it. */
 export interface Workflow<
@@ -104,40 +123,72 @@ export interface Workflow<
   Data = unknown,
   Type extends string = string,
 > {
+  /** The name that its items are stored under. */
   readonly name: string;
+  /** Raised with every change of the declaration, from 1. */
   readonly version: number;
+  /** The kinds of its items; the first is the default. */
   readonly types: readonly Type[];
+  /** The workflow of the items that its items belong to; null: they have no parents. */
   readonly parent: AnyWorkflow | null;
   /** Its items may have parents of the same workflow. */
   readonly nests: boolean;
+  /** The state that new items are in. */
   readonly initial: State;
+  /** The declared states, by name. */
   readonly states: ReadonlyMap<string, StateRules>;
+  /** The declared moves, by name. */
   readonly moves: ReadonlyMap<string, MoveRules>;
+  /** The schema of the data of its items; null: any object. */
   readonly data: StandardSchemaV1 | null;
+  /** Chooses the move when the last living child has ended; null: there is none. */
   readonly whenChildrenEnd: ((progress: readonly ChildrenIn[]) => string | null) | null;
+  /** How long ended items are kept, in milliseconds; null: forever. */
   readonly keepMs: number | null;
+  /** How long its items are locked, and waited for. */
   readonly lock: LockTimes;
   /** For the compiler only. */
   readonly words?: {
+    /** The names of its states. */
     readonly state: State;
+    /** The names of its moves. */
     readonly move: Move;
+    /** The data of its items. */
     readonly data: Data;
+    /** The types of its items. */
     readonly type: Type;
   };
 }
 
 /** A declared state, as the workflow keeps it. */
 export interface StateRules {
+  /** Whether no move leads out of it. */
   readonly isFinal: boolean;
-  readonly limit: { readonly ms: number; readonly move: string } | null;
+  /** What happens to an item that stays too long; null: it may stay. */
+  readonly limit: {
+    /** How long it may stay, in milliseconds. */
+    readonly ms: number;
+    /** The move that it makes then. */
+    readonly move: string;
+  } | null;
+  /** Enqueues jobs when an item enters; null: it enqueues none. */
   readonly enter: ((facts: never) => unknown) | null;
-  readonly whenJobsEnd: { readonly done: string; readonly failed: string | null } | null;
+  /** The moves that follow the jobs of `enter`; null: none does. */
+  readonly whenJobsEnd: {
+    /** When all of them are done. */
+    readonly done: string;
+    /** When all have ended and one of them was not done; null: no move. */
+    readonly failed: string | null;
+  } | null;
 }
 
 /** A declared move, as the workflow keeps it. */
 export interface MoveRules {
+  /** The states in which the move is possible. */
   readonly from: readonly string[];
+  /** The state that it leads to. */
   readonly to: string;
+  /** Decides whether the move is allowed; null: it always is. */
   readonly guard: ((facts: never) => Verdict | Promise<Verdict>) | null;
 }
 
@@ -217,6 +268,7 @@ export function defineWorkflow<
   const Type extends string = string,
 >(
   definition: WorkflowOptions<State, Move, StandardSchemaV1.InferInput<Schema>, Type> & {
+    /** The schema of the data of its items. */
     readonly data: Schema;
   },
 ): Workflow<State, Move, StandardSchemaV1.InferInput<Schema>, Type>;
@@ -227,6 +279,7 @@ export function defineWorkflow<
   const Type extends string = string,
 >(
   definition: WorkflowOptions<State, Move, Record<string, unknown>, Type> & {
+    /** Left out: the data is any object, and is not validated. */
     readonly data?: undefined;
   },
 ): Workflow<State, Move, Record<string, unknown>, Type>;

@@ -378,18 +378,31 @@ export class Item<
   Data,
   Type extends string,
 > implements ItemRecord<State, Data, Type> {
+  /** Its UUID. */
   declare readonly id: string;
+  /** The name of its workflow. */
   declare readonly workflow: string;
+  /** One of the types of the workflow. */
   declare readonly type: Type;
+  /** The customer that it belongs to; `default` if none was given. */
   declare readonly tenant: string;
+  /** The application's own name for it. */
   declare readonly identifier: string;
+  /** The id of the item that it belongs to; null: none. */
   declare readonly parent: string | null;
+  /** The id of the topmost item; its own if it has no parent. */
   declare readonly root: string;
+  /** The state that it was in when it was read. */
   declare readonly status: State;
+  /** The application's own data. */
   declare readonly data: Data;
+  /** 1 at the start; every change of the item or of an item below it adds one. */
   declare readonly revision: number;
+  /** When it was started (ms since 1970). */
   declare readonly createdAt: number;
+  /** When it, or an item below it, last changed (ms since 1970). */
   declare readonly updatedAt: number;
+  /** Since when it has had this status (ms since 1970). */
   declare readonly enteredAt: number;
   readonly #of: Workflow<State, Move, Data, Type>;
   readonly #workflows: Workflows;

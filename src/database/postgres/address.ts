@@ -13,19 +13,27 @@ export interface PostgresAddress {
 
 /** The part of a `pg` pool that we use. */
 export interface PgPool {
+  /** Takes a client from the pool. */
   connect(): Promise<PgClient>;
+  /** What the pool was made with. */
   readonly options?: object;
   /** A user's pool may not have these. */
   readonly totalCount?: number;
+  /** How many of its clients are free. */
   readonly idleCount?: number;
+  /** How many callers wait for a client. */
   readonly waitingCount?: number;
 }
 
 /** A client of the package `pg`, as far as it is used. */
 export interface PgClient {
+  /** Runs one statement. */
   query(config: PgQuery): Promise<PgResult>;
+  /** Gives it back to the pool; with true or an error it is closed. */
   release(destroy?: boolean | Error): void;
+  /** Listens for the end of the connection. */
   on(event: "error", listener: (error: Error) => void): unknown;
+  /** How many listen for it. */
   listenerCount(event: "error"): number;
   /** Sends a statement before the previous one is answered. Drivers before 8.23 do not have this. */
   pipeline?: boolean;
@@ -33,17 +41,25 @@ export interface PgClient {
 
 /** A query of the package `pg`. */
 export interface PgQuery {
+  /** The statement, with `$1` for the first value. */
   readonly text: string;
+  /** The values of its placeholders. */
   readonly values?: unknown[];
+  /** Prepares the statement under this name. */
   readonly name?: string;
+  /** Rows as arrays, not as objects. */
   readonly rowMode?: "array";
+  /** How values are read. */
   readonly types?: unknown;
+  /** How long the client waits for the answer, in milliseconds. */
   readonly query_timeout?: number;
 }
 
 /** The answer to a query of the package `pg`. */
 export interface PgResult {
+  /** The rows, in order. */
   readonly rows: unknown[];
+  /** How many rows were read or changed; null: the statement has no such number. */
   readonly rowCount: number | null;
 }
 

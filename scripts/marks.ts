@@ -20,11 +20,11 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a move of an item": 13,
   "walk: POST /jobs": 9,
   // Raised for bounded lists, online indexes, confirmed look-ups, grants and the ranked findings of the overview.
-  "files in src/": 332,
+  "files in src/": 345,
   // Comments: every exported name and every member of a public type has one, which editors show and docs/guide/api.md prints.
   // Raised also for the heartbeat of isolated processes and for names that no worker knows.
-  "lines in src/": 80_980,
-  "lines of the core": 19_000,
+  "lines in src/": 82_500,
+  "lines of the core": 19_600,
   "lines of the page": 12_830,
   "lines of code in the longest file": 480,
   // Two of them are loaded on demand, for help and completion.

@@ -1,8 +1,8 @@
 /** The audit log: what operators did, and whether a line was changed since. */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
-import { anyOperator, type Audited, type AuditEntry, OPERATOR_OPTIONS } from "./entry.ts";
+import { by, checkText, duration, needed, optionsOf, passed, whole } from "../core/options.ts";
+import { anyOperator, type Audited, type AuditEntry, operatorFields } from "./entry.ts";
 import type { AuditStore } from "./store.ts";
 import {
   type AuditChains,
@@ -22,12 +22,6 @@ interface AuditParts {
 const LIST_MAX = 1_000;
 
 const PRUNE_BATCH = 1_000;
-
-const LIST_OPTIONS = new Set(["subject", "actor", "after", "before", "limit"]);
-
-const VERIFY_OPTIONS = new Set(["onProgress", "signal", "witness"]);
-
-const PRUNE_OPTIONS = new Set(["keep", ...OPERATOR_OPTIONS]);
 
 /** Which audit lines to list, and how many. */
 export interface AuditFilter {
@@ -49,6 +43,24 @@ export interface PruneOptions extends Audited {
   readonly keep: Duration;
 }
 
+const seq = whole(0, Number.MAX_SAFE_INTEGER);
+
+const listOptions = optionsOf<AuditFilter>()({
+  subject: by(checkText),
+  actor: by(checkName),
+  after: seq,
+  before: seq,
+  limit: whole(1, LIST_MAX, 100),
+});
+
+const verifyOptions = optionsOf<VerifyOptions>()({
+  onProgress: passed<NonNullable<VerifyOptions["onProgress"]>>(),
+  signal: passed<AbortSignal>(),
+  witness: by(checkWitness),
+});
+
+const pruneOptions = optionsOf<PruneOptions>()({ keep: needed(duration({})), ...operatorFields });
+
 /** Reads, verifies and prunes the audit log: `holdfast.audit`. */
 export class Audit {
   readonly #parts: AuditParts;
@@ -60,15 +72,7 @@ export class Audit {
 
   /** A page of lines, oldest first: the last page, unless `after` is given. */
   async list(filter: AuditFilter = {}): Promise<AuditEntry[]> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { subject, actor, after, before, limit = 100 } = filter;
-    return this.#parts.store.list({
-      ...(subject === undefined ? {} : { subject: checkText("subject", subject) }),
-      ...(actor === undefined ? {} : { actor: checkName("actor", actor) }),
-      ...(after === undefined ? {} : { after: checkSeq("after", after) }),
-      ...(before === undefined ? {} : { before: checkSeq("before", before) }),
-      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
-    });
+    return this.#parts.store.list(listOptions.read(filter));
   }
 
   /**
@@ -76,10 +80,8 @@ export class Audit {
    * block writers.
    */
   async verify(options: VerifyOptions = {}): Promise<Verification> {
-    checkKnown(options, VERIFY_OPTIONS);
-    if (options.witness !== undefined) checkWitness(options.witness);
     const { store, chains } = this.#parts;
-    return new AuditWalk(store, chains, options).run();
+    return new AuditWalk(store, chains, verifyOptions.read(options)).run();
   }
 
   /**
@@ -87,17 +89,12 @@ export class Audit {
    * their items. Returns how many were deleted.
    */
   async prune(options: PruneOptions): Promise<number> {
-    checkKnown(options, PRUNE_OPTIONS);
-    const keepMs = toMs("keep", options.keep);
+    const { keepMs, ...audited } = pruneOptions.read(options);
     for (let deleted = 0; ;) {
-      const operator = anyOperator(options, this.#parts.newId);
+      const operator = anyOperator(audited, this.#parts.newId);
       const batch = await this.#parts.store.prune({ ...operator, keepMs, limit: PRUNE_BATCH });
       deleted += batch;
       if (batch < PRUNE_BATCH) return deleted;
     }
   }
-}
-
-function checkSeq(field: string, seq: number): number {
-  return checkWhole(field, seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
 }

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
-import { checkWords } from "../core/options.ts";
+import { checkWords, optionsOf, passed } from "../core/options.ts";
 
 /** One line: who did what, and why. The numbers have no gaps, and each line has the hash of the previous one. */
 export interface AuditEntry {
@@ -111,9 +111,18 @@ export interface Audited {
 /** Options of every action that an operator may take. */
 export type OperatorOptions = Partial<Audited>;
 
+/** The same for tables of options that have more. They are checked with the operator: see operatorOf. */
+export const operatorFields = {
+  actor: passed<Actor>(),
+  reason: passed<string>(),
+  trace: passed<string>(),
+};
+
 export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
 
 export const AUDITED_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
+
+export const operatorOptions = optionsOf<OperatorOptions>()(operatorFields);
 
 /** Who acts, and why, as recorded in a line. */
 export interface Operator {

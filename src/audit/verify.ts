@@ -64,11 +64,11 @@ export interface Pruned {
   readonly actor: string;
 }
 
-export function checkWitness({ seq, hash }: Witness): void {
-  checkWhole("witness.seq", seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
-  if (/^[0-9a-f]{64}$/.test(hash)) return;
+export function checkWitness(field: string, witness: Witness): Witness {
+  checkWhole(`${field}.seq`, witness.seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
+  if (/^[0-9a-f]{64}$/.test(witness.hash)) return witness;
   const problem = "pass the head of an earlier verification: a number and a hash.";
-  throw new InvalidArgumentError({ field: "witness", problem });
+  throw new InvalidArgumentError({ field, problem });
 }
 
 /** Other chains, of a feature, such as one for each item. */

@@ -8,6 +8,7 @@
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
+import type { Option } from "../core/options.ts";
 import { hasControl, hasInvisible } from "../core/text.ts";
 import { originOf, printedUrl, REDACTED, redacted, schemeOf } from "./secrets.ts";
 
@@ -336,6 +337,61 @@ export function setting<Value>(given: Setting<Value>): Setting<Value> {
 
 export function settled<Value>(given: Settled<Value>): Settled<Value> {
   return given;
+}
+
+// An option of the library that the environment, a flag or the configuration file can set too.
+
+interface Source<Value> {
+  readonly env: string;
+  /** Default: it has no flag. */
+  readonly flag?: string;
+  readonly about: string;
+  /** Default: as the option is checked. */
+  readonly kind?: Kind<Value>;
+}
+
+interface Configured {
+  readonly source: object;
+}
+
+export function configured<Entry extends Option<never, unknown>>(
+  entry: Entry,
+  source: Source<ReturnType<Entry["check"]>>,
+): Entry & Configured {
+  return { ...entry, source };
+}
+
+type SettingsOf<Table> = {
+  readonly [
+    Name in keyof Table as Table[Name] extends Configured ? Name : never
+  ]: Table[Name] extends Option<never, infer Value>
+    ? Table[Name] extends { readonly isAlways: true }
+      ? Settled<Value>
+      : Setting<Value>
+    : never;
+};
+
+/** The settings of those options of a table that are configured. */
+export function settingsOf<Table extends Readonly<Record<string, Option<never, unknown>>>>(
+  group: Group,
+  table: Table,
+): SettingsOf<Table> {
+  const settings = Object.entries(table).flatMap(([key, option]) => {
+    if (!("source" in option)) return [];
+    const { source } = option as Configured;
+    const { env, flag = null, about, kind = kindOf(option) } = source as Source<unknown>;
+    const check = option.check as (field: string, given: unknown) => unknown;
+    const initial = option.initial === undefined ? null : check(key, option.initial);
+    return [[key, { group, env: [env], flag, file: key, kind, initial, about }]];
+  });
+  return Object.fromEntries(settings) as SettingsOf<Table>;
+}
+
+function kindOf({ suffix, range, initial }: Option<never, unknown>): Kind<unknown> {
+  if (suffix === "Ms") return span(range ?? {}) as Kind<unknown>;
+  if (typeof initial === "boolean") return yesOrNo() as Kind<unknown>;
+  const { least = 0, most = Number.MAX_SAFE_INTEGER } = range ?? {};
+  return whole(least, most) as Kind<unknown>;
 }
 
 export const SECOND = 1_000;

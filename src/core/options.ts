@@ -1,7 +1,8 @@
 /** Checks of arguments and options that several parts of the API share. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { suggest } from "./text.ts";
+import { type Duration, DURATION_MS_MAX, toMs } from "./duration.ts";
 import { InvalidArgumentError } from "./errors.ts";
+import { suggest } from "./text.ts";
 
 /** The option that has these options as its value. */
 interface Around {
@@ -29,6 +30,151 @@ export function checkKnown(options: object, known: ReadonlySet<string>, around?:
       problem: `there is no such option. ${advice}`,
     });
   }
+}
+
+/** How one option is checked, and its default. */
+export interface Option<Given, Value> {
+  readonly check: (field: string, given: Given) => Value;
+  /** Without a default, the checked options lack an option that is not given. */
+  readonly initial?: unknown;
+  /** It has a default, or must be given. */
+  readonly isAlways?: true;
+  /** A duration: milliseconds once it is checked, which its name says from then on. */
+  readonly suffix?: "Ms";
+  /** Of a number or a duration. */
+  readonly range?: { readonly least?: number; readonly most?: number };
+}
+
+type Always<Given, Value> = Option<Given, Value> & { readonly isAlways: true };
+
+/** The compiler refuses a table that lacks an option of the interface, has another one, or reads it as another type. */
+type TableOf<Options> = {
+  readonly [Name in keyof Options]-?: Option<Exclude<Options[Name], undefined>, unknown>;
+};
+
+type CheckedName<Name, Entry> = Entry extends { readonly suffix: "Ms" }
+  ? `${Name & string}Ms`
+  : Name;
+
+/** What the code works with, once the options are checked. */
+export type Checked<Table> = {
+  readonly [
+    Name in keyof Table as Table[Name] extends { readonly isAlways: true }
+      ? CheckedName<Name, Table[Name]>
+      : never
+  ]: Table[Name] extends Option<never, infer Value> ? Value : never;
+} & {
+  readonly [
+    Name in keyof Table as Table[Name] extends { readonly isAlways: true }
+      ? never
+      : CheckedName<Name, Table[Name]>
+  ]?: Table[Name] extends Option<never, infer Value> ? Value : never;
+};
+
+/** All options of a function, each declared once. */
+export class OptionTable<Options extends object, Table extends TableOf<Options>> {
+  readonly table: Table;
+  readonly #entries: readonly [string, Option<unknown, unknown>][];
+  readonly #known: ReadonlySet<string>;
+
+  constructor(table: Table) {
+    this.table = table;
+    this.#entries = Object.entries(table as Record<string, Option<unknown, unknown>>);
+    this.#known = new Set(Object.keys(table));
+  }
+
+  /** Refuses unknown and wrong options, and fills in the defaults. */
+  read(options: Options, around?: Around): Checked<Table> {
+    checkKnown(options, this.#known, around);
+    const checked: Record<string, unknown> = {};
+    for (const [name, { check, initial, isAlways, suffix = "" }] of this.#entries) {
+      const { [name]: given = initial } = options as Record<string, unknown>;
+      if (given === undefined && isAlways !== true) continue;
+      const field = around === undefined ? name : `${around.field}.${name}`;
+      checked[`${name}${suffix}`] = check(field, given);
+    }
+    return checked as Checked<Table>;
+  }
+}
+
+/** A table for the options of this interface: `optionsOf<StopOptions>()({ timeout: duration({}, "30s") })`. */
+export function optionsOf<Options extends object>() {
+  return <const Table extends TableOf<Options>>(table: Table): OptionTable<Options, Table> =>
+    new OptionTable<Options, Table>(table);
+}
+
+/** An option that this function checks. */
+export function by<Given, Value>(
+  check: (field: string, given: Given) => Value,
+): Option<Given, Value>;
+export function by<Given, Value>(
+  check: (field: string, given: Given) => Value,
+  initial: NoInfer<Given>,
+): Always<Given, Value>;
+export function by<Given, Value>(
+  check: (field: string, given: Given) => Value,
+  initial?: Given,
+): Option<Given, Value> {
+  return initial === undefined ? { check } : { check, initial, isAlways: true };
+}
+
+/** An option without a default that must be given. */
+export function needed<Entry extends Option<never, unknown>>(
+  option: Entry,
+): Entry & { readonly isAlways: true } {
+  return { ...option, isAlways: true };
+}
+
+/** An option that another function checks, such as the operator's name. */
+export function passed<Given>(): Option<Given, Given> {
+  return { check: (_field, given) => given };
+}
+
+export function whole(least: number, most: number): Option<number, number>;
+export function whole(least: number, most: number, initial: number): Always<number, number>;
+export function whole(least: number, most: number, initial?: number): Option<number, number> {
+  const range = { least, most };
+  const option = {
+    check: (field: string, given: number) => checkWhole(field, given, range),
+    range,
+  };
+  return initial === undefined ? option : { ...option, initial, isAlways: true };
+}
+
+export function yes(initial: boolean): Always<boolean, boolean> {
+  return by(checkBoolean, initial);
+}
+
+export function choice<const Word extends string>(words: readonly Word[]): Option<Word, Word>;
+export function choice<const Word extends string>(
+  words: readonly Word[],
+  initial: NoInfer<Word>,
+): Always<Word, Word>;
+export function choice<const Word extends string>(
+  words: readonly Word[],
+  initial?: Word,
+): Option<Word, Word> {
+  const check = (field: string, given: Word) => checkChoice(field, given, words);
+  return initial === undefined ? { check } : { check, initial, isAlways: true };
+}
+
+interface DurationLimits {
+  readonly least?: number;
+  readonly most?: number;
+}
+
+type DurationOption = Option<Duration, number> & { readonly suffix: "Ms" };
+
+export function duration(limits: DurationLimits): DurationOption;
+export function duration(
+  limits: DurationLimits,
+  initial: Duration,
+): DurationOption & { readonly isAlways: true };
+export function duration(range: DurationLimits, initial?: Duration): DurationOption {
+  const { least = 0, most = DURATION_MS_MAX } = range;
+  const check = (field: string, given: Duration) => toMs(field, given, { min: least, max: most });
+  const option = { check, suffix: "Ms", range } as const;
+  return initial === undefined ? option : { ...option, initial, isAlways: true };
 }
 
 /** What other libraries call it. The first name in a list of options is the one that it takes. */
@@ -97,6 +243,18 @@ export function checkWhole(
 export function checkBoolean(field: string, value: boolean): boolean {
   if (typeof value === "boolean") return value;
   throw new InvalidArgumentError({ field, problem: `must be true or false, not ${shown(value)}.` });
+}
+
+export function checkChoice<Word extends string>(
+  field: string,
+  value: Word,
+  words: readonly Word[],
+): Word {
+  if (words.includes(value)) return value;
+  const named = words.map((word) => JSON.stringify(word));
+  const last = named.pop();
+  const problem = `must be ${named.length === 0 ? "" : `${named.join(", ")} or `}${last}.`;
+  throw new InvalidArgumentError({ field, problem });
 }
 
 export function checkText(field: string, value: string): string {

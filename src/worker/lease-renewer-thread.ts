@@ -134,7 +134,7 @@ function watch(
   shared: SharedWithRenewer,
   settings: LeaseRenewerSettings,
 ): void {
-  const { worker, blockedMsMax: limitMs } = settings;
+  const { worker, maxBlockMs: limitMs } = settings;
   const watchdog = new Watchdog({
     limitMs,
     watched: { progress: () => shared.progress, isDebugged: () => shared.isDebugged },

@@ -3,7 +3,7 @@
  *
  * The same code runs in a thread with its own connection, so that a task which blocks the event loop does not lose its job,
  * and on the main thread where a thread cannot have a connection. It stops renewing for a process that made no progress for
- * `blockedMsMax`, and for a job that is past its own timeout.
+ * `maxBlockMs`, and for a job that is past its own timeout.
  */
 import type { Fence } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -49,7 +49,7 @@ export interface LeaseRenewerSettings {
   readonly leaseMs: number;
   /** Renew when this share of the lease has passed. */
   readonly extendAt: number;
-  readonly blockedMsMax: number;
+  readonly maxBlockMs: number;
   /** Whether the watchdog ends a process that is blocked for longer than that. */
   readonly endBlocked: boolean;
   readonly heartbeatMs: number;
@@ -227,7 +227,7 @@ export class LeaseRenewer {
       this.#seen = progress;
       this.#seenAt = now;
     }
-    return now - this.#seenAt > this.#parts.settings.blockedMsMax;
+    return now - this.#seenAt > this.#parts.settings.maxBlockMs;
   }
 }
 

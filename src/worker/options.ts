@@ -1,22 +1,33 @@
 /** The options of a worker, their defaults and checks, and the same as settings of a service. */
 import {
+  configured,
   DAY,
   list,
   modulePath,
   name,
-  SECOND,
   setting,
+  settingsOf,
   settled,
   span,
   type ValuesOf,
-  whole,
   yesOrNo,
 } from "../config/kind.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { type FinalStatus, finalStatuses } from "../core/job.ts";
+import type { FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
-import { checkBoolean, checkKnown, checkList, checkWhole, shownNumber } from "../core/options.ts";
+import {
+  by,
+  checkList,
+  checkWhole,
+  choice,
+  duration,
+  optionsOf,
+  passed,
+  shownNumber,
+  whole,
+  yes,
+} from "../core/options.ts";
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
 import { DEFAULT_CRASHES_MAX, DEFAULT_GRACE, DEFAULT_LEASE, LEASE_MS_MIN } from "../jobs/leases.ts";
 import { SLOTS_MAX } from "../registry/worker-record.ts";
@@ -89,41 +100,9 @@ export interface WorkerOptions {
   readonly retention?: Partial<Record<FinalStatus, Duration>>;
 }
 
-export interface WorkerSettings {
-  readonly tasks: ReadonlyMap<string, Task>;
-  readonly workflows: readonly AnyWorkflow[];
-  /** Null: it declares none, and leaves those of others alone. */
-  readonly schedules: readonly Schedule[] | null;
-  readonly name: string;
-  readonly queues: readonly string[];
-  /** How many jobs of each queue run at once; null: only `concurrency` limits them. */
-  readonly queueLimits: ReadonlyMap<string, number> | null;
-  readonly concurrency: number;
-  readonly leaseMs: number;
-  readonly extendAt: number;
-  readonly pollMs: number;
-  readonly maintenanceMs: number;
-  readonly graceMs: number;
-  readonly crashesMax: number;
-  readonly runSuspectsAlone: boolean;
-  readonly blockedMsMax: number;
-  readonly endBlocked: boolean;
-  readonly shutdownMs: number;
-  readonly signals: boolean;
-  readonly slots: number | null;
-  readonly onConflict: "refuse" | "standby";
-  readonly heartbeatMs: number;
-  readonly staleMs: number;
-  readonly hungMs: number;
-  readonly version: string;
-  readonly hooks: readonly RunHook[];
-  readonly keepMs: Record<FinalStatus, number>;
-}
-
 const CONCURRENCY = { least: 1, most: 1_000 };
 const CONCURRENCY_INITIAL = 10;
-const CRASHES = { least: 1, most: 1_000 };
-const SLOTS = { least: 1, most: SLOTS_MAX };
+const CRASHES_MOST = 1_000;
 const QUEUES_MAX = 64;
 
 /** The shortest interval of a loop. */
@@ -144,93 +123,126 @@ const BLOCKED_MS_MIN = 10_000;
 /** A worker that misses one heartbeat is not dead yet. */
 export const HEARTBEATS_PER_STALE = 2;
 
-const KNOWN = new Set(
-  (
-    "tasks workflows schedules name queues concurrency lease extendAt poll maintenanceInterval grace maxCrashes maxBlock endBlocked shutdown retention " +
-    "signals slots onConflict heartbeat heartbeatTimeout stoppingTimeout version hooks runSuspectsAlone"
-  ).split(" "),
-);
+const retentionOptions = optionsOf<NonNullable<WorkerOptions["retention"]>>()({
+  done: by(toMs, "7d"),
+  cancelled: by(toMs, "7d"),
+  failed: by(toMs, "30d"),
+  expired: by(toMs, "7d"),
+});
+
+type Retention = Partial<Record<FinalStatus, Duration>>;
+
+/** Every option: how it is checked, its default, and what the environment and the command line call it. */
+const workerOptions = optionsOf<WorkerOptions>()({
+  concurrency: configured(whole(CONCURRENCY.least, CONCURRENCY.most), {
+    env: "MAX_CONCURRENT_JOBS",
+    flag: "--concurrency <n>",
+    about:
+      "Maximum number of jobs that run at the same time in each process (default: 10, or the sum of the numbers in the queue setting).",
+  }),
+  name: configured(by(checkName, "worker"), {
+    env: "HOLDFAST_WORKER_NAME",
+    flag: "--name <name>",
+    kind: name(),
+    about: "The first part of the worker's id.",
+  }),
+  poll: configured(duration({ least: LOOP_MS_MIN }, "10s"), {
+    env: "POLL_INTERVAL_MS",
+    flag: "--poll <duration>",
+    about: "How often to poll for jobs when no notification arrives.",
+  }),
+  shutdown: configured(duration({}, "30s"), {
+    env: "SHUTDOWN_TIMEOUT_MS",
+    flag: "--shutdown <duration>",
+    kind: span({ most: DAY }),
+    about: "How long to wait for running jobs at shutdown.",
+  }),
+  lease: configured(duration({ least: LEASE_MS_MIN }, DEFAULT_LEASE), {
+    env: "HOLDFAST_LEASE",
+    flag: "--lease <duration>",
+    about: "How long the lease on a claimed job lasts unless the worker renews it.",
+  }),
+  maintenanceInterval: configured(duration({ least: LOOP_MS_MIN }, "1s"), {
+    env: "HOLDFAST_MAINTENANCE_INTERVAL",
+    flag: "--maintenance-interval <duration>",
+    about: "How often maintenance runs.",
+  }),
+  grace: configured(duration({}, DEFAULT_GRACE), {
+    env: "HOLDFAST_GRACE",
+    flag: "--grace <duration>",
+    about: "How long to wait before reclaiming a job whose lease has expired.",
+  }),
+  maxCrashes: configured(whole(1, CRASHES_MOST, DEFAULT_CRASHES_MAX), {
+    env: "HOLDFAST_MAX_CRASHES",
+    flag: "--max-crashes <n>",
+    about: "Number of lost leases after which a job fails as a poison job.",
+  }),
+  runSuspectsAlone: configured(yes(true), {
+    env: "HOLDFAST_RUN_SUSPECTS_ALONE",
+    about: "Whether a job whose last worker died runs alone at its next attempt.",
+  }),
+  slots: configured(whole(1, SLOTS_MAX), {
+    env: "HOLDFAST_SLOTS",
+    flag: "--slots <n>",
+    about: "Maximum number of active workers with this name (default: no limit).",
+  }),
+  heartbeat: configured(duration({ least: LOOP_MS_MIN }, "10s"), {
+    env: "HOLDFAST_HEARTBEAT",
+    flag: "--heartbeat <duration>",
+    about: "How often to send a heartbeat.",
+  }),
+  heartbeatTimeout: configured(duration({ least: LOOP_MS_MIN }), {
+    env: "HOLDFAST_HEARTBEAT_TIMEOUT",
+    flag: "--heartbeat-timeout <duration>",
+    about:
+      "Mark a worker dead after this long without a heartbeat (default: 30s, but at least two heartbeat intervals).",
+  }),
+  stoppingTimeout: configured(duration({ least: LOOP_MS_MIN }), {
+    env: "HOLDFAST_STOPPING_TIMEOUT",
+    flag: "--stopping-timeout <duration>",
+    about:
+      "Mark a stopping worker dead after this long without a heartbeat (default: 60s, but at least two heartbeat intervals).",
+  }),
+  tasks: by((_field, tasks: readonly AnyTask[]) => checkTasks(tasks), []),
+  workflows: by(checkList<AnyWorkflow>, []),
+  schedules: by((_field, schedules: readonly Schedule[]) => checkSchedules(schedules)),
+  queues: passed<NonNullable<WorkerOptions["queues"]>>(),
+  extendAt: by(checkShare, 0.5),
+  maxBlock: duration({}),
+  endBlocked: yes(true),
+  signals: yes(false),
+  onConflict: choice(["refuse", "standby"], "refuse"),
+  version: by(checkName),
+  hooks: by((_field, hooks: readonly RunHook[]) => checkHooks(hooks), []),
+  retention: by(
+    (field, retention: Retention) =>
+      retentionOptions.read(retention, { field, example: '{ done: "7d" }' }),
+    {},
+  ),
+});
 
 /** `version` is the build of the process, for workers that name none. */
-export function checkWorkerOptions(options: WorkerOptions, version: string): WorkerSettings {
-  checkKnown(options, KNOWN);
-  const tasks = checkTasks(options.tasks ?? []);
-  const leaseMs = msOf(options, "lease", LEASE_MS_MIN);
-  const { retention = {} } = options;
-  checkKnown(retention, new Set(finalStatuses), { field: "retention", example: '{ done: "7d" }' });
-  return {
-    tasks,
-    workflows: checkList("workflows", options.workflows ?? []),
-    schedules: options.schedules === undefined ? null : checkSchedules(options.schedules),
-    name: checkName("name", options.name ?? workerSettings.name.initial),
-    ...checkConcurrency(options, tasks),
-    leaseMs,
-    extendAt: checkShare("extendAt", options.extendAt ?? 0.5),
-    pollMs: msOf(options, "poll", LOOP_MS_MIN),
-    maintenanceMs: msOf(options, "maintenanceInterval", LOOP_MS_MIN),
-    graceMs: msOf(options, "grace"),
-    crashesMax: checkWhole(
-      "maxCrashes",
-      options.maxCrashes ?? workerSettings.maxCrashes.initial,
-      CRASHES,
-    ),
-    runSuspectsAlone: checkBoolean("runSuspectsAlone", options.runSuspectsAlone ?? true),
-    blockedMsMax: toMs(
-      "maxBlock",
-      options.maxBlock ?? Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN),
-      { min: leaseMs },
-    ),
-    endBlocked: checkBoolean("endBlocked", options.endBlocked ?? true),
-    shutdownMs: msOf(options, "shutdown"),
-    signals: checkBoolean("signals", options.signals ?? false),
-    ...checkRegistration(options, version),
-    hooks: checkHooks(options.hooks ?? []),
-    keepMs: {
-      done: toMs("retention.done", retention.done ?? workerSettings.retentionDone.initial),
-      cancelled: toMs(
-        "retention.cancelled",
-        retention.cancelled ?? workerSettings.retentionCancelled.initial,
-      ),
-      failed: toMs("retention.failed", retention.failed ?? workerSettings.retentionFailed.initial),
-      expired: toMs(
-        "retention.expired",
-        retention.expired ?? workerSettings.retentionExpired.initial,
-      ),
-    },
-  };
-}
-
-/** An option in milliseconds; the default is that of its setting. */
-function msOf(
-  options: WorkerOptions,
-  field: "lease" | "poll" | "maintenanceInterval" | "grace" | "shutdown" | "heartbeat",
-  min = 0,
-): number {
-  return toMs(field, options[field] ?? workerSettings[field].initial, { min });
-}
-
-function checkRegistration(
-  options: WorkerOptions,
-  version: string,
-): Pick<WorkerSettings, "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"> {
-  const { slots, onConflict = "refuse" } = options;
-  if (onConflict !== "refuse" && onConflict !== "standby") {
-    throw new InvalidArgumentError({
-      field: "onConflict",
-      problem: 'must be "refuse" or "standby".',
-    });
-  }
-  const heartbeatMs = msOf(options, "heartbeat", LOOP_MS_MIN);
+export function checkWorkerOptions(options: WorkerOptions, version: string) {
+  const checked = workerOptions.read({ version, ...options });
+  const { leaseMs, heartbeatMs, tasks } = checked;
+  const blockMs = Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN);
   const min = heartbeatMs * HEARTBEATS_PER_STALE;
+  const silence = (field: "heartbeatTimeout" | "stoppingTimeout", initial: number): number =>
+    toMs(field, options[field] ?? Math.max(min, initial), { min });
   return {
-    slots: slots === undefined ? null : checkWhole("slots", slots, SLOTS),
-    onConflict,
-    heartbeatMs,
-    staleMs: toMs("heartbeatTimeout", options.heartbeatTimeout ?? Math.max(min, STALE_MS), { min }),
-    hungMs: toMs("stoppingTimeout", options.stoppingTimeout ?? Math.max(min, HUNG_MS), { min }),
-    version: checkName("version", options.version ?? version),
+    ...checked,
+    ...checkConcurrency(checked, tasks),
+    /** Null: it declares none, and leaves those of others alone. */
+    schedules: checked.schedules ?? null,
+    slots: checked.slots ?? null,
+    version: checked.version ?? version,
+    maxBlockMs: toMs("maxBlock", options.maxBlock ?? blockMs, { min: leaseMs }),
+    heartbeatTimeoutMs: silence("heartbeatTimeout", STALE_MS),
+    stoppingTimeoutMs: silence("stoppingTimeout", HUNG_MS),
   };
 }
+
+export type WorkerSettings = Readonly<ReturnType<typeof checkWorkerOptions>>;
 
 function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = taskMap(tasks);
@@ -241,9 +253,9 @@ function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
 
 /** Queues with numbers run so many jobs at once, and together as many as `concurrency` allows. */
 function checkConcurrency(
-  { queues, concurrency }: WorkerOptions,
+  { queues, concurrency }: Pick<WorkerOptions, "queues" | "concurrency">,
   tasks: ReadonlyMap<string, Task>,
-): Pick<WorkerSettings, "queues" | "queueLimits" | "concurrency"> {
+) {
   const isLimited = typeof queues === "object" && queues !== null && !Array.isArray(queues);
   const limits = isLimited
     ? Object.entries(queues).map(([queue, limit]): [string, number] => [
@@ -258,12 +270,9 @@ function checkConcurrency(
         (queues as readonly string[] | undefined) ??
         [...tasks.values()].map((task) => task.queue),
     ),
+    /** How many jobs of each queue run at once; null: only `concurrency` limits them. */
     queueLimits: limits === null ? null : new Map(limits),
-    concurrency: checkWhole(
-      "concurrency",
-      concurrency ?? Math.min(sum, CONCURRENCY.most),
-      CONCURRENCY,
-    ),
+    concurrency: concurrency ?? Math.min(sum, CONCURRENCY.most),
   };
 }
 
@@ -277,11 +286,6 @@ function checkShare(field: string, share: number): number {
   if (typeof share === "number" && share >= 0.1 && share <= EXTEND_AT_MAX) return share;
   const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${shownNumber(share)}.`;
   throw new InvalidArgumentError({ field, problem });
-}
-
-/** The environment variable, the flag and the key in the configuration file. */
-function named(env: string, flag: string | null, file: string) {
-  return { group: "Worker", env: [env], flag, file } as const;
 }
 
 /** Names of queues, each with a number if you like; in the configuration file also `{ mail: 2 }`. */
@@ -314,136 +318,47 @@ function queuesFrom(texts: readonly string[]): NonNullable<WorkerOptions["queues
 /** The same options as settings of a service. */
 export const workerSettings = {
   tasks: setting({
-    ...named("HOLDFAST_TASKS", "--tasks <file>", "tasks"),
+    ...from("HOLDFAST_TASKS", "--tasks <file>", "tasks"),
     kind: modulePath(),
     initial: null,
     about: "The module that exports the tasks.",
     isPath: true,
   }),
   queues: setting({
-    ...named("HOLDFAST_QUEUES", "--queue <names>", "queues"),
+    ...from("HOLDFAST_QUEUES", "--queue <names>", "queues"),
     kind: queueList(),
     initial: null,
     about:
       "Comma-separated queues to serve, optionally with the maximum number of running jobs of each: " +
       "mail=2,default=20 (default: the queues of the tasks).",
   }),
-  concurrency: setting({
-    ...named("MAX_CONCURRENT_JOBS", "--concurrency <n>", "concurrency"),
-    kind: whole(CONCURRENCY.least, CONCURRENCY.most),
-    initial: null,
-    about:
-      "Maximum number of jobs that run at the same time in each process (default: 10, or the sum of the numbers in the queue setting).",
-  }),
-  name: settled({
-    ...named("HOLDFAST_WORKER_NAME", "--name <name>", "name"),
-    kind: name(),
-    initial: "worker",
-    about: "The first part of the worker's id.",
-  }),
-  poll: settled({
-    ...named("POLL_INTERVAL_MS", "--poll <duration>", "poll"),
-    kind: span({ least: LOOP_MS_MIN }),
-    initial: 10 * SECOND,
-    about: "How often to poll for jobs when no notification arrives.",
-  }),
-  shutdown: settled({
-    ...named("SHUTDOWN_TIMEOUT_MS", "--shutdown <duration>", "shutdown"),
-    kind: span({ most: DAY }),
-    initial: 30 * SECOND,
-    about: "How long to wait for running jobs at shutdown.",
-  }),
-  lease: settled({
-    ...named("HOLDFAST_LEASE", "--lease <duration>", "lease"),
-    kind: span({ least: LEASE_MS_MIN }),
-    initial: toMs("lease", DEFAULT_LEASE),
-    about: "How long the lease on a claimed job lasts unless the worker renews it.",
-  }),
-  maintenanceInterval: settled({
-    ...named(
-      "HOLDFAST_MAINTENANCE_INTERVAL",
-      "--maintenance-interval <duration>",
-      "maintenanceInterval",
-    ),
-    kind: span({ least: LOOP_MS_MIN }),
-    initial: SECOND,
-    about: "How often maintenance runs.",
-  }),
-  grace: settled({
-    ...named("HOLDFAST_GRACE", "--grace <duration>", "grace"),
-    kind: span({}),
-    initial: toMs("grace", DEFAULT_GRACE),
-    about: "How long to wait before reclaiming a job whose lease has expired.",
-  }),
-  maxCrashes: settled({
-    ...named("HOLDFAST_MAX_CRASHES", "--max-crashes <n>", "maxCrashes"),
-    kind: whole(CRASHES.least, CRASHES.most),
-    initial: DEFAULT_CRASHES_MAX,
-    about: "Number of lost leases after which a job fails as a poison job.",
-  }),
-  runSuspectsAlone: settled({
-    ...named("HOLDFAST_RUN_SUSPECTS_ALONE", null, "runSuspectsAlone"),
-    kind: yesOrNo(),
-    initial: true,
-    about: "Whether a job whose last worker died runs alone at its next attempt.",
-  }),
-  slots: setting({
-    ...named("HOLDFAST_SLOTS", "--slots <n>", "slots"),
-    kind: whole(SLOTS.least, SLOTS.most),
-    initial: null,
-    about: "Maximum number of active workers with this name (default: no limit).",
-  }),
+  ...settingsOf("Worker", workerOptions.table),
   standby: settled({
-    ...named("HOLDFAST_STANDBY", "--standby", "standby"),
+    ...from("HOLDFAST_STANDBY", "--standby", "standby"),
     kind: yesOrNo(),
     initial: false,
     about: "When all slots are taken, wait for a free one instead of failing.",
   }),
-  heartbeat: settled({
-    ...named("HOLDFAST_HEARTBEAT", "--heartbeat <duration>", "heartbeat"),
-    kind: span({ least: LOOP_MS_MIN }),
-    initial: 10 * SECOND,
-    about: "How often to send a heartbeat.",
-  }),
-  heartbeatTimeout: setting({
-    ...named("HOLDFAST_HEARTBEAT_TIMEOUT", "--heartbeat-timeout <duration>", "heartbeatTimeout"),
-    kind: span({ least: LOOP_MS_MIN }),
-    initial: null,
-    about:
-      "Mark a worker dead after this long without a heartbeat (default: 30s, but at least two heartbeat intervals).",
-  }),
-  stoppingTimeout: setting({
-    ...named("HOLDFAST_STOPPING_TIMEOUT", "--stopping-timeout <duration>", "stoppingTimeout"),
-    kind: span({ least: LOOP_MS_MIN }),
-    initial: null,
-    about:
-      "Mark a stopping worker dead after this long without a heartbeat (default: 60s, but at least two heartbeat intervals).",
-  }),
-  retentionDone: settled({
-    ...named("HOLDFAST_RETENTION_DONE", null, "retention.done"),
-    kind: span({}),
-    initial: 7 * DAY,
-    about: "How long to keep done jobs.",
-  }),
-  retentionFailed: settled({
-    ...named("HOLDFAST_RETENTION_FAILED", null, "retention.failed"),
-    kind: span({}),
-    initial: 30 * DAY,
-    about: "How long to keep failed jobs (dead letters).",
-  }),
-  retentionCancelled: settled({
-    ...named("HOLDFAST_RETENTION_CANCELLED", null, "retention.cancelled"),
-    kind: span({}),
-    initial: 7 * DAY,
-    about: "How long to keep cancelled jobs.",
-  }),
-  retentionExpired: settled({
-    ...named("HOLDFAST_RETENTION_EXPIRED", null, "retention.expired"),
-    kind: span({}),
-    initial: 7 * DAY,
-    about: "How long to keep jobs that expired before they started.",
-  }),
+  retentionDone: retentionSetting("done", "How long to keep done jobs."),
+  retentionFailed: retentionSetting("failed", "How long to keep failed jobs (dead letters)."),
+  retentionCancelled: retentionSetting("cancelled", "How long to keep cancelled jobs."),
+  retentionExpired: retentionSetting(
+    "expired",
+    "How long to keep jobs that expired before they started.",
+  ),
 };
+
+/** The environment variable, the flag and the key in the configuration file. */
+function from(env: string, flag: string | null, file: string) {
+  return { group: "Worker", env: [env], flag, file } as const;
+}
+
+function retentionSetting(status: FinalStatus, about: string) {
+  const file = `retention.${status}`;
+  const initial = toMs(file, retentionOptions.table[status].initial as Duration);
+  const env = `HOLDFAST_RETENTION_${status.toUpperCase()}`;
+  return settled({ ...from(env, null, file), kind: span({}), initial, about });
+}
 
 /** The options of a worker with these settings. Only `standby` and `retention` have other names. */
 export function workerOptionsFrom(
@@ -452,7 +367,9 @@ export function workerOptionsFrom(
   const { standby, retentionDone, retentionFailed, retentionCancelled } = settings;
   const { retentionExpired } = settings;
   const keys = Object.keys(workerSettings) as (keyof typeof workerSettings)[];
-  const same = keys.filter((key) => key !== "tasks" && KNOWN.has(key) && settings[key] !== null);
+  const same = keys.filter(
+    (key) => key !== "tasks" && key in workerOptions.table && settings[key] !== null,
+  );
   return {
     ...Object.fromEntries(same.map((key) => [key, settings[key]])),
     ...(settings.queues === null ? {} : { queues: queuesFrom(settings.queues) }),

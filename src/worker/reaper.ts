@@ -95,7 +95,7 @@ export class Reaper {
   #hasChanged(): boolean {
     const [latest, known] = [this.#latest, this.#known];
     if (latest === null) return false;
-    const { staleMs, hungMs } = this.#parts.settings;
+    const { heartbeatTimeoutMs: staleMs, stoppingTimeoutMs: hungMs } = this.#parts.settings;
     if (latest.silentMsMax > Math.min(staleMs, hungMs)) return true;
     return latest.others !== known?.others || latest.newestAt !== known.newestAt;
   }
@@ -111,7 +111,7 @@ export class Reaper {
 
   /** While the database was unavailable, no worker could send a heartbeat. So it must have answered for the whole time. */
   #silenceLimits(): { staleMs: number; hungMs: number } {
-    const { staleMs, hungMs } = this.#parts.settings;
+    const { heartbeatTimeoutMs: staleMs, stoppingTimeoutMs: hungMs } = this.#parts.settings;
     const watched = this.#latestAt - this.#since >= staleMs;
     return watched ? { staleMs, hungMs } : { staleMs: FOREVER_MS, hungMs: FOREVER_MS };
   }
@@ -133,7 +133,7 @@ export class Reaper {
 
   async #reclaimFrom(workers: readonly string[]): Promise<void> {
     const { store, reporter, settings } = this.#parts;
-    const { crashesMax } = settings;
+    const { maxCrashes: crashesMax } = settings;
     for (;;) {
       const reclaimed = await store.jobs.reclaimFrom({ workers, crashesMax, limit: RECLAIM_BATCH });
       for (const job of reclaimed) reporter.recovered(job, "its worker is gone");

@@ -91,7 +91,7 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
         notedAt = runtime.monotonic();
         await noteStandby(id, parts);
       }
-      const waitMs = Math.min(STANDBY_MS_MAX, settings.staleMs / LOOKS_PER_STALE);
+      const waitMs = Math.min(STANDBY_MS_MAX, settings.heartbeatTimeoutMs / LOOKS_PER_STALE);
       await sleep(runtime, waitMs, { signal: AbortSignal.any([signal, woken.signal]) });
     }
   } finally {
@@ -127,7 +127,8 @@ async function tryOnce(
 }
 
 async function newWorker(id: string, { store, settings }: RegistrationParts): Promise<NewWorker> {
-  const { name, slots, version, queues, tasks, concurrency, staleMs, hungMs } = settings;
+  const { name, slots, version, queues, tasks, concurrency } = settings;
+  const { heartbeatTimeoutMs: staleMs, stoppingTimeoutMs: hungMs } = settings;
   // The worker in our slot may be dead, and perhaps only this host can tell.
   const others =
     slots === null ? [] : await store.workers.list({ type: name, alive: true, limit: SEEN_MAX });

@@ -138,7 +138,7 @@ export class WorkerSession {
   /** Waits for a slot, if it must and may. The signal ends the wait. */
   static async start(parts: WorkerSessionParts, signal: AbortSignal): Promise<WorkerSession> {
     const { store, runtime, settings } = parts;
-    const { leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues } = settings;
+    const { leaseMs, extendAt, maxBlockMs, endBlocked, heartbeatMs, queues } = settings;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     let session: WorkerSession | null = null;
     let renewer: LeaseRenewerHost | null = null;
@@ -147,7 +147,7 @@ export class WorkerSession {
       registered = await register(id, { ...parts, signal });
       renewer = startLeaseRenewer({
         ...parts,
-        settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
+        settings: { worker: id, leaseMs, extendAt, maxBlockMs, endBlocked, heartbeatMs, queues },
         // It reports nothing before the worker gives it a lease.
         report: (report) => session?.onRenewerReport(report),
         heartbeat: (written) => session?.onHeartbeat(written),
@@ -304,7 +304,7 @@ export class WorkerSession {
 
   #startLoops(): Loops {
     const { store, runtime, logger, settings, reporter } = this.#parts;
-    const { maintenanceMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
+    const { maintenanceIntervalMs, leaseMs, graceMs, maxCrashes, retention } = settings;
     const lastChanceMs = Math.min(leaseMs, LAST_CHANCE_MS);
     const maintenance = new Maintenance({
       store,
@@ -312,12 +312,12 @@ export class WorkerSession {
       logger,
       // A lease that is claimed after a query ends no sooner than one of ours would.
       settings: {
-        everyMs: maintenanceMs,
+        everyMs: maintenanceIntervalMs,
         idleMs: leaseMs,
         graceMs,
         lastChanceMs,
-        crashesMax,
-        keepMs,
+        crashesMax: maxCrashes,
+        keepMs: retention,
       },
       onUpcoming: (upcoming) => this.onUpcoming(upcoming),
       onReclaimed: (job) => reporter.recovered(job),

@@ -36,7 +36,7 @@ interface ItemMaintenanceParts {
   readonly workflows: Workflows;
   readonly settings: {
     readonly workflows: readonly AnyWorkflow[];
-    readonly maintenanceMs: number;
+    readonly maintenanceIntervalMs: number;
     readonly pollMs: number;
   };
 }
@@ -55,7 +55,7 @@ export class ItemMaintenance {
 
   async once(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
-    const { maintenanceMs, pollMs } = settings;
+    const { maintenanceIntervalMs, pollMs } = settings;
     const startedAt = runtime.monotonic();
     const isLate = (): boolean => runtime.monotonic() - startedAt > CYCLE_MS_MAX;
     const workflows = [...this.#byName.keys()];
@@ -63,7 +63,7 @@ export class ItemMaintenance {
     for (const one of due) if (!isLate()) await this.#attend(one);
     await this.#pruneNowAndThen();
     if (due.length === BATCH || isLate()) return 0;
-    if (due.length > 0) return maintenanceMs;
+    if (due.length > 0) return maintenanceIntervalMs;
     return Math.max(1, Math.min(nextInMs ?? pollMs, pollMs));
   }
 

@@ -289,7 +289,7 @@ suite("one schema", () => {
     }
     for (const [key, status] of Object.entries(asOption)) {
       const { initial } = settingOf(key as keyof typeof asOption);
-      assert.equal(accepts({}).keepMs[status], initial);
+      assert.equal(accepts({}).retention[status], initial);
     }
     const { poll, lease } = resolved({}).settings;
     const { concurrency, pollMs, leaseMs } = accepts({});

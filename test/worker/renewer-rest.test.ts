@@ -37,7 +37,7 @@ suite("the thread of a lease renewer", () => {
         worker,
         leaseMs: LEASE_MS,
         extendAt: 0.5,
-        blockedMsMax: 60_000,
+        maxBlockMs: 60_000,
         endBlocked: false,
         heartbeatMs: 60_000,
         queues: ["default"],

@@ -1,12 +1,14 @@
 /**
- * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …] [--check] [--long]`.
+ * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …] [--check] [--long]
+ * [--coverage]`.
  *
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
  * end or a process to start, so three groups run at a time: while one waits, another computes. With --check, `npm run check`
  * comes first, beside the groups that wait for nothing. Installing and starting the servers goes on meanwhile.
  *
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
- * in full, and docs/evidence/long-run.md says what they counted.
+ * in full, and docs/evidence/long-run.md says what they counted. With --coverage, docs/evidence/coverage.md says how much of
+ * src/ ran.
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -14,6 +16,7 @@ import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 import { assemble } from "./build.ts";
 import { endChildrenWithUs, runNode, stopAll } from "./child.ts";
+import { Coverage } from "./coverage.ts";
 import { writeEvidence, type GroupRun } from "./evidence.ts";
 import { memoryFolder } from "./memory.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
@@ -111,6 +114,7 @@ export function plan(root: string, args: readonly string[]): Planned[] {
       without: { type: "string", multiple: true, default: [] },
       check: { type: "boolean", default: false },
       long: { type: "boolean", default: false },
+      coverage: { type: "boolean", default: false },
     },
   });
   for (const name of [...positionals, ...values.without]) refuseUnknown(name);
@@ -301,10 +305,8 @@ async function main(): Promise<void> {
   );
   if (isLong) process.env["LONG"] ??= "1";
   process.env["HOLDFAST_SEED"] ??= String(Date.now() % SEEDS);
-  const coverage = process.env["HOLDFAST_COVERAGE"];
-  if (coverage !== undefined) process.env["NODE_V8_COVERAGE"] = coverage;
-  // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time. V8 does not count there.
-  else process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
+  // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time.
+  process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const imports = pathToFileURL(resolve("scripts/quick-imports.ts")).href;
   process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --import=${imports}`;
   const planned = plan(".", process.argv.slice(2));
@@ -316,15 +318,17 @@ async function main(): Promise<void> {
   const removeMemory = (): void => {
     if (memory !== null) rmSync(memory, { recursive: true, force: true, maxRetries: 3 });
   };
+  const coverage = process.argv.includes("--coverage") ? new Coverage() : null;
+  Object.assign(process.env, coverage?.env);
   const ready = supplyFor(all);
   ready.catch(() => {}); // told when it is awaited
-  if (all.some(({ group }) => group !== "unit")) {
+  // What is bundled has other offsets than the sources.
+  if (coverage === null && all.some(({ group }) => group !== "unit")) {
     const folder = resolve("node_modules/.cache/holdfast-package");
     const programs = join(folder, "programs");
     await Promise.all([assemble(folder), bundlePrograms(programs)]);
     process.env["HOLDFAST_PACKAGE"] = folder;
-    // What is bundled has other offsets than the sources.
-    if (coverage === undefined) process.env["HOLDFAST_TEST_PROGRAMS"] = programs;
+    process.env["HOLDFAST_TEST_PROGRAMS"] = programs;
   }
   console.log(`Seed ${process.env["HOLDFAST_SEED"]}: HOLDFAST_SEED=… runs the same samples again.`);
   const checked = process.argv.includes("--check") ? isChecked() : Promise.resolve(true);
@@ -339,6 +343,8 @@ async function main(): Promise<void> {
   const supply = await ready;
   const runs = await runAgain(firstRuns);
   await supply?.[Symbol.asyncDispose]();
+  const extent = isLong ? "everything in full" : "the samples of `npm test`";
+  coverage?.report(runs, { how: `${extent}, seed ${seed}` });
   removeMemory();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));

@@ -17,6 +17,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["config"],
   ["database"],
   ["http-kernel", "terminal", "tracing"],
+  ["operations"],
   ["audit"],
   ["jobs", "locks", "tokens"],
   ["steps", "flows", "reports", "registry", "stats", "bulk", "limits"],
@@ -46,7 +47,8 @@ const DRIVER_HOMES: Readonly<Record<string, readonly string[]>> = {
 /** The hot statements of a job and the doctor's questions are written for one engine each, and know it. */
 const KNOWS_ENGINE = /^(?:jobs|doctor)\/(?<engine>sqlite|postgres|mysql)[\w-]*\.ts$/;
 /** What decides and what shows asks a store. */
-const WITHOUT_SQL = /^(?:worker|app|cli|terminal)\/|\/(?:[\w-]+-)?(?:routes|command)\.ts$/;
+const WITHOUT_SQL =
+  /^(?:worker|app|cli|terminal)\/|\/(?:[\w-]+-)?(?:routes|command|operations)\.ts$/;
 /** The checker judges the product, so it shares no code with it: it imports its own files and nothing else. */
 const ALONE = "verify/check/";
 const SAYS_NOTHING = new Set([

@@ -22,10 +22,11 @@ import { openApiOf } from "../http-kernel/openapi.ts";
 import { JSON_TYPE, route, type Route } from "../http-kernel/route.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
 import { jobRoutes } from "../jobs/routes.ts";
-import { heatRoute, lockRoutes } from "../locks/routes.ts";
+import { lockOperations } from "../locks/operations.ts";
 import { Feed } from "../monitoring/feed.ts";
 import type { Observation } from "../monitoring/monitor.ts";
 import { invariantsRoute, probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
+import { routesOf } from "../operations/route.ts";
 import { queueRoutes } from "../queues/routes.ts";
 import { workerRoutes } from "../registry/routes.ts";
 import { prospectsOf } from "../registry/tasks.ts";
@@ -83,7 +84,7 @@ export class Api {
     this.#feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
     this.#carrying = new Carrying(holdfast, logger);
     this.routes = [
-      ...routesOf(parts, this.#feed, () => this.#carrying.wake()),
+      ...allRoutes(parts, this.#feed, () => this.#carrying.wake()),
       ...sessionRoutes({ facts: factsOf(holdfast), ...signing }),
       documentRoute(() => this.document),
     ];
@@ -161,7 +162,7 @@ function factsOf({ store, runtime, version, redaction }: Holdfast): () => Promis
   };
 }
 
-function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
+function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
   const { store, runtime, jobs, leases, workers, workflows } = holdfast;
   const tasks = byName(parts.tasks);
@@ -209,8 +210,7 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       unclaimable: (filter) => store.workers.unclaimable(filter),
     }),
     ...pageRoutes(parts, tasks, latest),
-    ...lockRoutes(holdfast.locks),
-    heatRoute((range) => store.locks.heat(range)),
+    ...routesOf(holdfast, lockOperations),
     ...queueRoutes(holdfast.queues, async () =>
       (await latest.counts()).queues.map(({ queue }) => queue),
     ),

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
+import { type Role, roles } from "../core/role.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import { Assets } from "../dashboard/assets.ts";
@@ -14,8 +15,6 @@ import {
   type Credentials,
   forbidden,
   type Principal,
-  type Role,
-  roles,
 } from "../http-kernel/auth.ts";
 import { RequestSender } from "../http-kernel/guards.ts";
 import { Once } from "../http-kernel/idempotency.ts";
@@ -27,7 +26,7 @@ import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Api } from "./api.ts";
 import type { Holdfast } from "./holdfast.ts";
 
-export type { Role } from "../http-kernel/auth.ts";
+export type { Role } from "../core/role.ts";
 
 /** A person, as the application knows them. */
 export interface DashboardPrincipal {

@@ -1,8 +1,9 @@
 /** The examples in the help of each command. */
 import type { Command } from "commander";
+import { examplesOf } from "../operations/command.ts";
 
-/** The help of `holdfast schedules` shows the first of those that begin with `schedules`. */
-export const examples: readonly string[] = `
+/** Of commands that are written by hand. The help of `holdfast schedules` shows the first of those that begin with it. */
+const examples: readonly string[] = `
 start --tasks tasks.ts --watch
 start --url postgres://shop@db.internal/shop --tasks dist/tasks.js
 work --tasks dist/tasks.js --queue mail,reports --concurrency 20
@@ -60,9 +61,6 @@ schedules pause nightly --reason 'report is being rewritten'
 schedules resume nightly
 schedules run nightly
 schedules delete nightly
-locks list --type invoice
-locks stats --last 24h
-locks release invoice:42 --reason 'its owner is gone'
 queues list
 queues set mail --concurrency 5 --rate 100/1m
 queues set api --each-lane --rate 5/1s --concurrency 2
@@ -86,9 +84,6 @@ audit prune --keep 365d
 migrate
 migrate --dry-run
 copy sqlite:holdfast.db postgres://shop@db.internal/shop
-tokens list
-tokens create --name ci --role operator --expires 90d
-tokens revoke ci
 config
 config --all
 completion bash
@@ -103,15 +98,18 @@ verify --url postgres://postgres@localhost/postgres --minutes 10
 
 const SHOWN_MAX = 3;
 
-export function addExamples(program: Command): void {
-  for (const command of program.commands) {
-    addExample(command, command.name());
+/** Returns all that there are. */
+export function addExamples(program: Command): string[] {
+  return program.commands.flatMap((command) => {
     for (const part of command.commands) addExample(part, `${command.name()} ${part.name()}`);
-  }
+    return addExample(command, command.name());
+  });
 }
 
-function addExample(command: Command, path: string): void {
-  const own = examples.filter((line) => line === path || line.startsWith(`${path} `));
+function addExample(command: Command, path: string): string[] {
+  const byHand = examples.filter((line) => line === path || line.startsWith(`${path} `));
+  const own = [...examplesOf(command), ...byHand];
   const lines = own.slice(0, SHOWN_MAX).map((line) => `\n  holdfast ${line}`);
   command.addHelpText("after", `\nExample${lines.length === 1 ? "" : "s"}:${lines.join("")}`);
+  return own;
 }

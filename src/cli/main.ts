@@ -4,6 +4,7 @@ import { Command, CommanderError } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { libraryVersion } from "../core/version.ts";
+import type { CommandGroup } from "../operations/command.ts";
 import { BadUsageError, exitCodes, misusedAt, report } from "../terminal/failure.ts";
 import { type CommandKit, Terminal } from "../terminal/terminal.ts";
 import { logsOnly } from "../terminal/log-line.ts";
@@ -12,6 +13,9 @@ import { addEnvFile, completeUrl } from "./settings.ts";
 // All commands, in the order of the help. Each is loaded on demand, so an idle worker does not hold the others in memory.
 
 type Build = (kit: CommandKit<Holdfast>) => Command;
+
+const groupOf = async <App>(group: CommandGroup<App>): Promise<(kit: CommandKit<App>) => Command> =>
+  (await import("../operations/command.ts")).groupOf(group);
 
 const commands: Readonly<Record<string, () => Promise<Build>>> = {
   start: async () => (await import("./start.ts")).startCommand,
@@ -32,7 +36,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   leases: async () => (await import("../registry/command.ts")).leasesCommand,
   workers: async () => (await import("../registry/command.ts")).workersCommand,
   schedules: async () => (await import("../schedules/command.ts")).schedulesCommand,
-  locks: async () => (await import("../locks/command.ts")).locksCommand,
+  locks: async () => groupOf((await import("../locks/operations.ts")).lockCommands),
   queues: async () => (await import("../queues/command.ts")).queuesCommand,
   alerts: async () => (await import("../alerts/command.ts")).alertsCommand,
   doctor: async () => (await import("../doctor/command.ts")).doctorCommand,
@@ -41,7 +45,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   audit: async () => (await import("../audit/command.ts")).auditCommand,
   migrate: async () => (await import("./database.ts")).migrateCommand,
   copy: async () => (await import("../copy/command.ts")).copyCommand,
-  tokens: async () => (await import("../tokens/command.ts")).tokensCommand,
+  tokens: async () => groupOf((await import("../tokens/operations.ts")).tokenCommands),
   config: async () => (await import("./settings.ts")).configCommand,
   completion: async () => (await import("./completion.ts")).completionCommand,
   demo: async () => (await import("../verify/demo-command.ts")).demoCommand,

@@ -124,3 +124,9 @@ export function bareName(task: string): string {
 export function versionsOf(task: string): { after: string; before: string } | null {
   return task.includes(AT) ? null : { after: task + AT, before: task + AFTER_AT };
 }
+
+/**
+ * No control characters: some databases reject them. Written as ranges, because the pattern is in the OpenAPI document,
+ * and not every language knows Unicode properties.
+ */
+export const TEXT = new RegExp(String.raw`^[^\x00-\x1f\x7f-\x9f]*$`);

@@ -7,6 +7,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { BEARER_LENGTH_MAX } from "../config/kind.ts";
 import type { Logger } from "../core/log.ts";
+import type { Role } from "../core/role.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Buckets, type Limits, setLast } from "./limits.ts";
 import { Problem, retryAfter } from "./problem.ts";
@@ -353,10 +354,6 @@ export function tooMany(detail: string, seconds: number): Problem {
   const headers = { ...retryAfter(String(seconds)), Connection: "close" };
   return new Problem({ status: 429, code: "TOO_MANY_REQUESTS", detail, headers });
 }
-
-export const roles = ["viewer", "operator"] as const;
-/** What a person or token may do. */
-export type Role = (typeof roles)[number];
 
 export interface TokenRecord {
   readonly id: string;

@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
+import { TEXT } from "../core/name.ts";
 import type { Limits } from "./limits.ts";
 import { Problem } from "./problem.ts";
 
@@ -196,12 +197,6 @@ function unknownField(issue: z.core.$ZodIssueUnrecognizedKeys, nodes: readonly N
   const there = names === "" ? "This object has no fields." : `Allowed: ${names}.`;
   return { field, detail: `Unknown field '${field}'. ${there}` };
 }
-
-/**
- * No control characters: some databases reject them. Written as ranges, because the pattern is in the OpenAPI document,
- * and not every language knows Unicode properties.
- */
-export const TEXT = new RegExp(String.raw`^[^\x00-\x1f\x7f-\x9f]*$`);
 
 /** The words after "must". */
 function demand(issue: Issue, nodes: readonly Node[]): string {

@@ -76,14 +76,6 @@ const STATUSES: Readonly<Record<string, number>> = {
   DEPENDENCY_NOT_FOUND: 422,
   CIRCLE: 422,
   TOO_LARGE: 413,
-  JOB_NOT_FOUND: 404,
-  ITEM_NOT_FOUND: 404,
-  WORKER_TYPE_NOT_FOUND: 404,
-  EFFECT_NOT_FOUND: 404,
-  BULK_NOT_FOUND: 404,
-  SCHEDULE_NOT_FOUND: 404,
-  FLOW_NOT_FOUND: 404,
-  STEP_NOT_FOUND: 404,
   ILLEGAL_MOVE: 409,
   CALLED_FAILED: 409,
   DEPENDENCY_UNMET: 409,
@@ -133,7 +125,7 @@ export function problemOf(thrown: unknown): Problem {
   if (thrown instanceof Problem) return thrown;
   if (!(thrown instanceof HoldfastError)) return unforeseen(thrown);
   const { code } = thrown;
-  const status = STATUSES[code];
+  const status = STATUSES[code] ?? (code.endsWith("_NOT_FOUND") ? 404 : undefined);
   if (status === undefined) return unforeseen(thrown);
   if (status === 503) {
     const detail = code === "STORE_GONE" ? GONE : code === "TOOK_TOO_LONG" ? thrown.message : AWAY;

@@ -6,11 +6,11 @@
  */
 import { z } from "zod";
 import { statuses } from "../core/job.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX } from "../core/name.ts";
+import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TEXT } from "../core/name.ts";
 import type { AccessRule, Credentials, Principal } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
-import { refused, TEXT } from "./body.ts";
+import { refused } from "./body.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 

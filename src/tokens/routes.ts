@@ -1,7 +1,8 @@
 /** Routes of a person's session: who am I, sign in with a token, sign out. */
 import { z } from "zod";
 import { BEARER_LENGTH_MAX } from "../config/kind.ts";
-import { type Auth, cookieFor, type Principal, roles } from "../http-kernel/auth.ts";
+import { roles } from "../core/role.ts";
+import { type Auth, cookieFor, type Principal } from "../http-kernel/auth.ts";
 import { notFound } from "../http-kernel/problem.ts";
 import { route, type Route } from "../http-kernel/route.ts";
 

@@ -1,11 +1,11 @@
 /** The rows of tokens. A row has the hash of its token, never the token itself. */
+import type { Role } from "../core/role.ts";
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, type NewAction, noteAction } from "../audit/store.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type {
-  Role,
   SessionLookup,
   SessionRecord,
   TokenLookup,

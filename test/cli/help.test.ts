@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import type { Command } from "commander";
-import { addExamples, examples } from "../../src/cli/examples.ts";
+import { addExamples } from "../../src/cli/examples.ts";
 import { buildProgram } from "../../src/cli/main.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
 import { wordsOf } from "../support/words.ts";
@@ -63,7 +63,7 @@ suite("help", () => {
 
   test("shows only examples that the command takes", async () => {
     const wrong = [];
-    for (const line of examples) {
+    for (const line of addExamples(await program())) {
       const problem = await refusalOf(line);
       if (problem !== null) wrong.push(`${line}: ${problem}`);
     }

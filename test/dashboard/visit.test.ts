@@ -1,7 +1,7 @@
 /** A visit: by keyboard alone, as a viewer, through a restart of the server, and among hostile texts. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { Tokens } from "../../src/tokens/command.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";

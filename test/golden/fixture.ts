@@ -11,7 +11,7 @@ import { GiveUpError } from "../../src/core/errors.ts";
 import { defineTask } from "../../src/core/task.ts";
 import { drain } from "../../src/testing/drain.ts";
 import { type TestClock, testClock } from "../../src/testing/clock.ts";
-import { Tokens } from "../../src/tokens/command.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
 import { sighting } from "../support/alerts.ts";
 import { start as startWorker } from "../support/workers.ts";
 import { order, part, ship } from "../http/shop.ts";

@@ -13,12 +13,24 @@ import type { Command } from "commander";
 import { dashboardHandler, type DashboardHandler } from "../../src/app/dashboard.ts";
 import { type Holdfast, openHoldfast } from "../../src/app/holdfast.ts";
 import { asksForJson, buildProgram, run } from "../../src/cli/main.ts";
+import { addEnvFile } from "../../src/cli/settings.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
 import { type TestClock, testClock } from "../../src/testing/clock.ts";
+import type { Operation } from "../../src/operations/operation.ts";
 import { tempFolder } from "../support/folder.ts";
 import { wordsOf } from "../support/words.ts";
+import { allOperations, type Checked, checkResults } from "./shapes.ts";
 import { furnish, type Names, tasks, workflows } from "./fixture.ts";
-import { isRequest, plain, readScript, shown, type Step, withIds, writeScript } from "./script.ts";
+import {
+  differences,
+  isRequest,
+  plain,
+  readScript,
+  shown,
+  type Step,
+  withIds,
+  writeScript,
+} from "./script.ts";
 
 const RECORDS = (process.env["RECORD"] ?? "") !== "";
 const scripts = globSync("*.txt", { cwd: import.meta.dirname }).toSorted();
@@ -136,10 +148,14 @@ suite("golden", () => {
   const filled = folder.file(".db");
   let names: Names = {};
   let now = 0;
+  let checked: Checked;
+  let operations: readonly Operation<never>[] = [];
   const environment = process.env;
   const cwd = process.cwd();
 
   before(async () => {
+    operations = await allOperations();
+    checked = checkResults(operations);
     const { holdfast, clock, names: made } = await furnish(`sqlite:${filled}.work`);
     names = made;
     now = clock.now();
@@ -150,7 +166,8 @@ suite("golden", () => {
     await holdfast.close();
     process.env["TZ"] = "UTC";
     const outside = Object.entries(environment).filter(([name]) => !name.startsWith("HOLDFAST_"));
-    process.env = { ...Object.fromEntries(outside), HOLDFAST_LOCKS: "sql", BUILD_ID: "build-1" };
+    process.env = { ...Object.fromEntries(outside), BUILD_ID: "build-1" };
+    addEnvFile(); // The settings keep a copy of the environment.
     mock.timers.enable({ apis: ["Date"], now });
   });
 
@@ -175,9 +192,18 @@ suite("golden", () => {
         answered.push({ ...step, answer: plain(answer, names, own).trimEnd() });
       }
       if (RECORDS) writeScript(path, answered);
-      else for (const [at, step] of recorded.entries()) assert.deepEqual(answered[at], step);
+      else assert.equal(differences(recorded, answered), "");
     });
   }
+
+  test("every result fits the shape of its operation, and every operation was asked", () => {
+    assert.deepEqual(checked.misfits, []);
+    const unasked = operations.filter(({ name }) => !checked.ran.has(name));
+    assert.deepEqual(
+      unasked.map(({ name }) => name),
+      [],
+    );
+  });
 
   test("every command and every route is in a script", async () => {
     const asked = scripts.flatMap((script) =>

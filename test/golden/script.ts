@@ -84,3 +84,22 @@ export function plain(text: string, names: Names, folder: string): string {
 export function withIds(line: string, names: Names): string {
   return line.replaceAll(/\{(\w+)\}/g, (whole, name: string) => names[name] ?? whole);
 }
+
+const DIFFERENCES_MAX = 20;
+const SHOWN_CHARS = 160;
+
+/** The first different line of each answer that is not as recorded, from shortly before the difference. */
+export function differences(recorded: readonly Step[], answered: readonly Step[]): string {
+  const found = recorded.flatMap(({ line, answer }, index) => {
+    const now = answered[index]?.answer ?? "";
+    if (now === answer) return [];
+    const [was, is] = [answer.split("\n"), now.split("\n")];
+    const at = was.findIndex((one, number) => one !== is[number]);
+    const pair = [was[at] ?? "", is[at === -1 ? was.length : at] ?? ""] as const;
+    const same = pair[0].split("").findIndex((letter, position) => letter !== pair[1][position]);
+    const from = Math.max(0, same - SHOWN_CHARS / 4);
+    const cut = (one: string): string => one.slice(from, from + SHOWN_CHARS);
+    return [`${line}\n  was ${cut(pair[0])}\n  is  ${cut(pair[1])}`];
+  });
+  return found.slice(0, DIFFERENCES_MAX).join("\n");
+}

@@ -8,8 +8,8 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Logger } from "../../src/core/log.ts";
 import { SECURITY_HEADERS } from "../../src/http-kernel/guards.ts";
 import { type ServerParts, startServer, type Server } from "../../src/app/server.ts";
-import { Tokens } from "../../src/tokens/command.ts";
-import type { Role } from "../../src/http-kernel/auth.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
+import type { Role } from "../../src/core/role.ts";
 import { openHoldfast, type Holdfast } from "../../src/app/holdfast.ts";
 import { within } from "../support/waiting.ts";
 

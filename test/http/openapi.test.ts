@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
-import { TEXT } from "../../src/http-kernel/body.ts";
+import { TEXT } from "../../src/core/name.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 

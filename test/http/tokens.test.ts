@@ -5,7 +5,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { InvalidArgumentError } from "../../src/core/errors.ts";
-import { TokenNotFoundError, Tokens } from "../../src/tokens/command.ts";
+import { TokenNotFoundError, Tokens } from "../../src/tokens/tokens.ts";
 import { startServer } from "../../src/app/server.ts";
 import { hashOf, isSameHash } from "../../src/http-kernel/auth.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

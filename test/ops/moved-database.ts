@@ -8,7 +8,7 @@ import {
   openHoldfast,
 } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { Tokens } from "../../src/tokens/command.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
 import { columnsOf, COPIED_TABLES, names, tableOf } from "../../src/copy/tables.ts";
 import type { Engine, Row } from "../../src/database/engine.ts";
 import { openEngine } from "../../src/database/open.ts";

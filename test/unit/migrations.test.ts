@@ -32,7 +32,7 @@ import {
   workerMoves,
   workerStates,
 } from "../../src/registry/worker-record.ts";
-import { roles } from "../../src/http-kernel/auth.ts";
+import { roles } from "../../src/core/role.ts";
 import { PRUNE, PRUNED_BY_LINE } from "../../src/audit/store.ts";
 import {
   migrationsFolder,

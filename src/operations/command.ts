@@ -1,0 +1,142 @@
+/** Operations as commands: flags from the input, `--json` from the result, exit codes from the errors. */
+import { Command, Option } from "commander";
+import {
+  actorName,
+  duration,
+  instant,
+  parseJson,
+  reasonOption,
+  repeated,
+  wholeNumber,
+} from "../terminal/arguments.ts";
+import { type CommandKit, urlOption } from "../terminal/terminal.ts";
+import type { FlagSpec, Operation } from "./operation.ts";
+import { bareOf, type Node } from "./shape.ts";
+
+type Build<App> = (kit: CommandKit<App>) => Command;
+
+export interface CommandGroup<App> {
+  readonly name: string;
+  readonly about: string;
+  /** Operations, and commands written by hand, in the order of the help. The first is the default. */
+  readonly parts: readonly (Operation<App> | Build<App>)[];
+}
+
+/** `holdfast locks`. */
+export function groupOf<App>({ name, about, parts }: CommandGroup<App>): Build<App> {
+  return (kit) => {
+    const group = new Command(name).description(about);
+    for (const part of parts) {
+      if (typeof part !== "function" && part.cli === undefined) continue;
+      const command = typeof part === "function" ? part(kit) : commandOf(part)(kit);
+      group.addCommand(command, { isDefault: group.commands.length === 0 });
+    }
+    return group;
+  };
+}
+
+const examples = new WeakMap<Command, readonly string[]>();
+
+/** The command lines that an operation gives as examples. */
+export function examplesOf(command: Command): readonly string[] {
+  return [command, ...command.commands].flatMap((one) => examples.get(one) ?? []);
+}
+
+/** The command of an operation. */
+export function commandOf<App>(operation: Operation<App>): Build<App> {
+  const { cli, input, summary, isAudited } = operation;
+  if (cli === undefined) throw new Error(`${operation.name} has no command`);
+  const { command: path, about = lowered(summary), flags = {}, after } = cli;
+  const named = Object.entries(cli.arguments ?? {});
+  return (kit) => {
+    const command = new Command(path.split(" ").at(-1)).description(about);
+    for (const [field, text] of named) command.argument(`<${field}>`, text);
+    command.addOption(urlOption());
+    for (const [field, flag] of Object.entries(flags)) {
+      command.addOption(optionOf(field, input[field]?.node, flag));
+    }
+    if (isAudited === true) command.addOption(reasonOption());
+    if (after !== undefined) command.addHelpText("after", after);
+    examples.set(command, cli.examples);
+    return command.action(async (...given: unknown[]) => {
+      const { url, reason, ...options } = given[named.length] as Given;
+      const typed = Object.fromEntries(named.map(([field], at) => [field, given[at]]));
+      const by = { actor: actorName(), ...(reason === undefined ? {} : { reason }) };
+      await perform(kit, operation, { url, input: { ...typed, ...options }, by });
+    });
+  };
+}
+
+interface Given {
+  readonly url: string;
+  readonly reason?: string;
+}
+
+interface Asked {
+  readonly url: string;
+  readonly input: Record<string, unknown>;
+  readonly by: { readonly actor: string; readonly reason?: string };
+}
+
+async function perform<App>(
+  { terminal, open, openForWork }: CommandKit<App>,
+  operation: Operation<App>,
+  { url, input, by }: Asked,
+): Promise<void> {
+  const { cli } = operation;
+  if (cli === undefined) return;
+  const notes: string[] = [];
+  await using app = await (cli.opensForWork === true
+    ? openForWork(url, (line) => notes.push(line))
+    : open(url));
+  for (const [field, find] of Object.entries(cli.ids ?? {})) {
+    const typed = input[field];
+    if (typeof typed === "string") input[field] = await find(app, typed);
+  }
+  const result = await operation.run(app, input, { by, ids: [] });
+  if (terminal.json) terminal.printJson(cli.json === undefined ? result : cli.json(result, input));
+  else terminal.print(...cli.show(result, { terminal, input, notes }));
+}
+
+/** `--dry-run`, `--limit <n>`, `--last <duration>`. */
+function optionOf(field: string, node: Node | undefined, flag: FlagSpec): Option {
+  if (node === undefined) throw new Error(`there is no field ${field}`);
+  const { bare, text = "" } = bareOf(node);
+  const name = `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const [value, parser] = valueOf(bare, field, name);
+  const flags = value === null ? name : `${name} ${flag.value ?? value}`;
+  const required = flag.isRequired === true ? " (required)" : "";
+  const option = new Option(flags, `${flag.about ?? lowered(text)}${required}`);
+  if (flag.initial !== undefined) option.default(flag.initial);
+  if (flag.isRequired === true) option.makeOptionMandatory();
+  if (bare.kind === "choice") return option.choices(bare.values);
+  return parser === null ? option : option.argParser(parser);
+}
+
+type Parser = (text: string, before: unknown) => unknown;
+
+/** What the help calls the value of an option, and how it is read. */
+function valueOf(bare: Node, field: string, name: string): [value: string | null, Parser | null] {
+  switch (bare.kind) {
+    case "boolean":
+      return [null, null];
+    case "integer":
+    case "number":
+      if (bare.as === "instant") return ["<time>", (text) => instant(text).getTime()];
+      return ["<n>", wholeNumber];
+    case "anything":
+      return ["<json>", (text) => parseJson(text, name)];
+    case "list":
+      return [`<${field}>`, (text, before) => repeated(text, before as string[] | undefined)];
+    case "text":
+      if (bare.as === "duration") return ["<duration>", duration];
+      return [`<${field}>`, null];
+    default:
+      return [`<${field}>`, null];
+  }
+}
+
+/** Help texts begin in lower case and have no full stop. */
+function lowered(sentence: string): string {
+  return (sentence.charAt(0).toLowerCase() + sentence.slice(1)).replace(/\.$/, "");
+}

@@ -16,6 +16,7 @@ const parts: Record<string, readonly string[]> = {
   floors: ["scripts/floors.ts"],
   marks: ["scripts/marks.ts"],
   unit: ["scripts/test.ts", "unit"],
+  golden: ["--import", "./scripts/quick-imports.ts", "--test", "test/golden/golden.test.ts"],
 };
 
 /** These print figures, which are read also when nothing is wrong. */

@@ -35,8 +35,8 @@ suite("holdfast tokens", () => {
     const help = /'holdfast tokens create --help'/;
     assertRefused(await desk.holdfast(create()), 2, /--role <role>/, help);
     assertRefused(await desk.holdfast(["tokens", "create"]), 2, /--name/, help);
-    const wrong = await desk.holdfast(create("--rol", "viewer"));
-    assertRefused(wrong, 2, /'--rol'/, help);
+    const wrong = await desk.holdfast(create("--role", "viewer", "--expire", "1d"));
+    assertRefused(wrong, 2, /'--expire'/, /--expires/, help);
   });
 
   test("revokes a token once, and the audit log records the actor", async () => {

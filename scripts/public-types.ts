@@ -39,6 +39,8 @@ const DECLARING: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.FunctionDeclaration,
 ]);
 
+const TYPES = SymbolFlags.Interface | SymbolFlags.Class | SymbolFlags.TypeAlias;
+
 const FUNCTIONS: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.MethodSignature,
   SyntaxKind.MethodDeclaration,
@@ -57,6 +59,9 @@ const HIDING: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.PrivateKeyword,
   SyntaxKind.ProtectedKeyword,
 ]);
+
+/** A property that a mapped type made, as the compiler marks it. */
+const MAPPED = 1 << 18;
 
 /** What a check of the compiler computes with: these names appear in no message. */
 const COMPUTING = "core/json-form.d.ts";
@@ -88,6 +93,8 @@ export interface PublicTypes {
   readonly members: readonly PublicName[];
   /** What public types mention and no entry exports, with one that mentions it: `Place, by openHoldfast`. */
   readonly unexported: readonly string[];
+  /** Types whose members come through a mapped type, such as Omit: editors do not show their comments. */
+  readonly mapped: readonly string[];
 }
 
 /** Emits the declarations into a folder of their own, and reads them. Takes some seconds. */
@@ -139,7 +146,13 @@ class Reader {
       }
       members.push(...this.#members({ name, entry, declarations }));
     }
-    return { names, members, unexported: [...unexported.values()] };
+    const mapped = [...exported].filter(([symbol]) => this.#isMapped(symbol));
+    return {
+      names,
+      members,
+      unexported: [...unexported.values()],
+      mapped: mapped.map(([, { name }]) => name),
+    };
   }
 
   /** What the entries of the package export. */
@@ -166,6 +179,13 @@ class Reader {
       name: each.name,
       symbol: this.#target(each),
     }));
+  }
+
+  #isMapped(symbol: Named): boolean {
+    if ((symbol.flags & TYPES) === 0) return false;
+    const type = this.#checker.getDeclaredTypeOfSymbol(symbol);
+    const properties = this.#checker.getPropertiesOfType(type);
+    return properties.some(({ checkFlags }) => (checkFlags & MAPPED) !== 0);
   }
 
   #target(symbol: Named): Named {

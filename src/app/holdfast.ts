@@ -58,24 +58,28 @@ interface HoldfastParts {
   };
 }
 
+/** Settings of the database and its locks that may stand in `holdfast.config.ts` too. */
+export interface ClientConfig {
+  /** PostgreSQL: the schema of the tables. Default `holdfast`. */
+  readonly schema?: string | undefined;
+  /** A Redis server for locks and, with MySQL and MariaDB, for waking workers. Default: HOLDFAST_REDIS_URL. */
+  readonly redis?: string | undefined;
+  /** Where locks are stored; "off": workflows use none. Default: HOLDFAST_LOCKS, else "redis" if set, else "sql". */
+  readonly locks?: LockMode | undefined;
+  /** How long a lock lasts without being extended. Default 15 s. */
+  readonly lockTtl?: Duration | undefined;
+  /** How long to wait for a lock. Default 10 s. */
+  readonly lockWait?: Duration | undefined;
+}
+
 /** How to open a database: the logger, the schema, locks, redaction. */
-export interface HoldfastOptions {
+export interface HoldfastOptions extends ClientConfig {
   /** An object with debug, info, warn and error, such as a pino logger. Default: silent. */
   readonly logger?: Logger;
   /** False: the tables must exist already (see `holdfast migrate`). Default true. */
   readonly migrate?: boolean;
   /** SQLite: false makes a file that does not exist an error. Default true. */
   readonly create?: boolean;
-  /** PostgreSQL: the schema of the tables. Default `holdfast`. */
-  readonly schema?: string;
-  /** A Redis server for locks and, with MySQL and MariaDB, for waking workers. Default: HOLDFAST_REDIS_URL. */
-  readonly redis?: string;
-  /** Where locks are stored; "off": workflows use none. Default: HOLDFAST_LOCKS, else "redis" if set, else "sql". */
-  readonly locks?: LockMode;
-  /** How long a lock lasts without being extended. Default 15 s. */
-  readonly lockTtl?: Duration;
-  /** How long to wait for a lock. Default 10 s. */
-  readonly lockWait?: Duration;
   /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
   /** Fields that the dashboard and the API hide: names (`password`), or paths (`card.number`, `customers.*.email`). */
@@ -431,8 +435,46 @@ const TASK_PARTS = [
 ] as const;
 const TASK_CALLS = ["enqueue", "enqueueMany", "emit", "within", "stats"] as const;
 
+/** The compiler compares it with the client of a task. */
+type Copied = Pick<Holdfast, (typeof TASK_PARTS | typeof TASK_CALLS)[number]>;
+
 /** The client of a task: the Holdfast of its worker, without close() and startWorker(). */
-export type TaskClient = Pick<Holdfast, (typeof TASK_PARTS | typeof TASK_CALLS)[number]>;
+export interface TaskClient {
+  /** Reads, retries and cancels jobs. */
+  readonly jobs: Jobs;
+  /** Changes of all jobs that match a filter. */
+  readonly bulk: BulkActions;
+  /** Failed jobs. */
+  readonly deadLetters: DeadLetters;
+  /** Starts and moves items of workflows. */
+  readonly workflows: Workflows;
+  /** Enqueues jobs that wait for each other. */
+  readonly flows: Flows;
+  /** Enqueues groups of jobs with a callback when all have ended. */
+  readonly batches: Batches;
+  /** Distributed locks with fencing tokens. */
+  readonly locks: Locks;
+  /** Claims and settles jobs, for workers of your own. */
+  readonly leases: Leases;
+  /** Lists, pauses, drains and stops workers. */
+  readonly workers: Workers;
+  /** Reads and verifies the audit log. */
+  readonly audit: Audit;
+  /** Counts of jobs, by minute and by status. */
+  readonly metrics: Stats;
+  /** Creates and edits schedules. */
+  readonly schedules: Schedules;
+  /** Enqueues a job at once, whatever becomes of this attempt. With `key: ctx.idempotencyKey` only once. */
+  readonly enqueue: Holdfast["enqueue"];
+  /** Enqueues many jobs at once, whatever becomes of this attempt. */
+  readonly enqueueMany: Holdfast["enqueueMany"];
+  /** Emits an event at once; each key of an event can be emitted only once. */
+  readonly emit: Holdfast["emit"];
+  /** Writes inside the transaction of `ctx.commit()`, or one of your own. */
+  readonly within: Holdfast["within"];
+  /** Counts jobs by queue and status. */
+  readonly stats: Holdfast["stats"];
+}
 
 // Declared here, because core/ does not know the client. The worker sets it.
 declare module "../core/task.ts" {
@@ -445,5 +487,5 @@ declare module "../core/task.ts" {
 export function taskClient(client: Holdfast): TaskClient {
   const parts = TASK_PARTS.map((name) => [name, client[name]]);
   const calls = TASK_CALLS.map((name) => [name, client[name].bind(client)]);
-  return Object.freeze(Object.fromEntries([...parts, ...calls])) as TaskClient;
+  return Object.freeze(Object.fromEntries([...parts, ...calls])) as Copied;
 }

@@ -105,12 +105,13 @@ export type {
   Explained,
   Holder,
   Limited,
+  Obstacles,
 } from "../core/explanation.ts";
 export type { Histogram } from "../core/histogram.ts";
 export type { Json } from "../core/json.ts";
 export type { FinalStatus } from "../core/job.ts";
 export type { JsonForm, NotJson, StorableTask } from "../core/json-form.ts";
-export type { Numbered, ReportFilter, ReportKind } from "../core/report.ts";
+export type { Numbered, ReportKind, ReportsFilter } from "../core/report.ts";
 export type { Backoff, RetryPolicy } from "../core/retry.ts";
 export type {
   CallOptions,
@@ -123,6 +124,7 @@ export type {
   NewStep,
   ParsedFor,
   Recorded,
+  StepFacts,
   StepKind,
   StepMatching,
   StepName,
@@ -132,13 +134,15 @@ export type { CheckCost } from "../database/check.ts";
 export type { PgClient, PgPool, PgQuery, PgResult } from "../database/postgres/address.ts";
 export type { DoctorTarget } from "../doctor/doctor.ts";
 export type { AfterOptions } from "../jobs/after.ts";
-export type { Sender } from "../jobs/enqueue.ts";
+export type { JobOptions, Sender } from "../jobs/enqueue.ts";
 export type {
+  AttemptFacts,
   AttemptRecord,
   ClaimedJob,
+  JobFacts,
   JobRecord,
   JobSummary as JobRow,
-  LeaseFilter,
+  LeasesFilter,
   ListFilter,
   OnConflict,
   Settled,
@@ -163,6 +167,7 @@ export type {
   ProcessTrace,
   Silence,
   WaitLimits,
+  WorkerFacts,
   WorkerState,
   WorkerVitals,
 } from "../registry/worker-record.ts";
@@ -177,5 +182,7 @@ export type {
   WorkerEvents,
 } from "../worker/events.ts";
 export type { Counters } from "../worker/reporter.ts";
-export type { ClientConfig, LogLevel, Optional, WorkerConfig } from "./settings.ts";
+export type { ClientConfig } from "./holdfast.ts";
+export type { WorkerConfig } from "../worker/options.ts";
+export type { LogLevel } from "./settings.ts";
 export type { Rate } from "../limits/gates.ts";

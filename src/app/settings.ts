@@ -20,8 +20,8 @@ import { isRule, RULE_ALLOWED, RULES_MAX } from "../config/redaction.ts";
 import { databaseOf, databaseSettings } from "../database/options.ts";
 import { serverSettings } from "../http-kernel/limits.ts";
 import { lockSettings } from "../locks/lock.ts";
-import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../worker/options.ts";
-import type { HoldfastOptions } from "./holdfast.ts";
+import { HEARTBEATS_PER_STALE, type WorkerConfig, workerSettings } from "../worker/options.ts";
+import type { ClientConfig } from "./holdfast.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** How much is logged. */
@@ -111,35 +111,8 @@ export function settingOf(key: Key): Setting<unknown> {
 
 // What `holdfast.config.ts` may contain.
 
-/** Settings of workers. */
-export type WorkerConfig = Pick<
-  WorkerOptions,
-  | "queues"
-  | "concurrency"
-  | "name"
-  | "poll"
-  | "shutdown"
-  | "lease"
-  | "maintenanceInterval"
-  | "grace"
-  | "maxCrashes"
-  | "runSuspectsAlone"
-  | "slots"
-  | "heartbeat"
-  | "heartbeatTimeout"
-  | "stoppingTimeout"
->;
-/** Settings of the database and its locks. */
-export type ClientConfig = Pick<
-  HoldfastOptions,
-  "schema" | "redis" | "locks" | "lockTtl" | "lockWait"
->;
-
-/** Also allows undefined, which counts as not set. */
-export type Optional<Options> = { readonly [Name in keyof Options]?: Options[Name] | undefined };
-
 /** Every key is optional. The command line and the environment take precedence. */
-export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
+export interface HoldfastConfig extends WorkerConfig, ClientConfig {
   /** `sqlite:shop.db`, `postgres://…` or `mysql://…`. Default `sqlite:holdfast.db`. */
   readonly url?: string | undefined;
   /** The module that exports the tasks, relative to this file. */
@@ -147,7 +120,7 @@ export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
   /** When all slots are taken, wait for a free one instead of failing. */
   readonly standby?: boolean | undefined;
   /** How long finished jobs are kept. */
-  readonly retention?: Optional<Record<FinalStatus, Duration>> | undefined;
+  readonly retention?: { readonly [Ending in FinalStatus]?: Duration | undefined } | undefined;
   /** The address that the server listens on. */
   readonly host?: string | undefined;
   /** The port that the server listens on. */
@@ -160,14 +133,14 @@ export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
   readonly canary?: Duration | undefined;
   /** Where alerts are sent, and the secret that signs them. */
   readonly webhooks?:
-    | Optional<{
+    | {
         /** The addresses, `https://…`; every alert goes to each. */
-        urls: readonly string[];
+        readonly urls?: readonly string[] | undefined;
         /** The key that signs requests, of at least 16 characters. Default: they are not signed. */
-        secret: string;
+        readonly secret?: string | undefined;
         /** Whether loopback and private addresses are allowed. Default false. */
-        private: boolean;
-      }>
+        readonly private?: boolean | undefined;
+      }
     | undefined;
   /** How much is logged. */
   readonly logLevel?: LogLevel | undefined;

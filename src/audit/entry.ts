@@ -109,7 +109,14 @@ export interface Audited {
 }
 
 /** Options of every action that an operator may take. */
-export type OperatorOptions = Partial<Audited>;
+export interface OperatorOptions {
+  /** Who makes the change. Default: the user and host of the process. */
+  readonly actor?: Actor;
+  /** Why, for the audit log. Default: none. */
+  readonly reason?: string;
+  /** The caller's trace id. Default for a job: its attempt. */
+  readonly trace?: string;
+}
 
 /** The same for tables of options that have more. They are checked with the operator: see operatorOf. */
 export const operatorFields = {

@@ -1,8 +1,66 @@
 /** Why a job does not run, or why a queue does not move: one reason with its facts, and the same as a sentence. */
 import type { FinalStatus, Status } from "./job.ts";
 
+/** The facts of what keeps a queue, or one of its jobs, from running. Instants are ms since 1970, by the database's clock. */
+export interface Obstacles {
+  /** Its queue is paused. */
+  paused: {
+    /** The name of the queue. */
+    readonly queue: string;
+    /** Who paused it. */
+    readonly by: string;
+    /** When it was paused. */
+    readonly at: number;
+    /** The reason that was given; null: none. */
+    readonly why: string | null;
+  };
+  /** No live worker can run it. */
+  "no-worker": {
+    /** What no live worker has. */
+    readonly missing: "worker" | "queue" | "task" | "version";
+    /** The queue of the job. */
+    readonly queue: string;
+    /** The name of the task that no worker has; null: the queue is explained, not a job. */
+    readonly task: string | null;
+    /** A worker that could run it, but counts as dead. */
+    readonly silent: {
+      /** The id of the worker. */
+      readonly worker: string;
+      /** When it was last heard of. */
+      readonly heartbeatAt: number;
+    } | null;
+    /** The queues in which live workers know the task, or the versions that they know. */
+    readonly known: readonly string[];
+  };
+  /** All workers that could run it are paused. */
+  "workers-paused": {
+    /** Their ids. */
+    readonly workers: readonly string[];
+  };
+  /** As many jobs run as a limit allows. */
+  "concurrency-limit": Limited & {
+    /** How many may run at once. */
+    readonly limit: number;
+    /** How many run. */
+    readonly running: number;
+    /** The running job that was claimed first. */
+    readonly longest: Holder | null;
+  };
+  /** As many jobs were started as a limit allows in its period. */
+  "rate-limit": Limited & {
+    /** How many may start in a period. */
+    readonly count: number;
+    /** The length of the period, in milliseconds. */
+    readonly periodMs: number;
+    /** When the next may start. */
+    readonly freeAt: number;
+  };
+  /** It is the next, but each worker that could run it runs as many jobs as it may. */
+  "workers-busy": Busy;
+}
+
 /** The facts of each reason. Instants are milliseconds since 1970, by the database's clock. */
-export interface JobReasons {
+export interface JobReasons extends Obstacles {
   /** A worker runs it. */
   running: Claim;
   /** A worker runs it, and was asked to cancel it. */
@@ -95,60 +153,6 @@ export interface JobReasons {
   };
   /** It waits for nothing that is known. */
   stuck: object;
-  /** Its queue is paused. */
-  paused: {
-    /** The name of the queue. */
-    readonly queue: string;
-    /** Who paused it. */
-    readonly by: string;
-    /** When it was paused. */
-    readonly at: number;
-    /** The reason that was given; null: none. */
-    readonly why: string | null;
-  };
-  /** No live worker can run it. */
-  "no-worker": {
-    /** What no live worker has. */
-    readonly missing: "worker" | "queue" | "task" | "version";
-    /** The queue of the job. */
-    readonly queue: string;
-    /** The name of the task that no worker has; null: the queue is explained, not a job. */
-    readonly task: string | null;
-    /** A worker that could run it, but counts as dead. */
-    readonly silent: {
-      /** The id of the worker. */
-      readonly worker: string;
-      /** When it was last heard of. */
-      readonly heartbeatAt: number;
-    } | null;
-    /** The queues in which live workers know the task, or the versions that they know. */
-    readonly known: readonly string[];
-  };
-  /** All workers that could run it are paused. */
-  "workers-paused": {
-    /** Their ids. */
-    readonly workers: readonly string[];
-  };
-  /** As many jobs run as a limit allows. */
-  "concurrency-limit": Limited & {
-    /** How many may run at once. */
-    readonly limit: number;
-    /** How many run. */
-    readonly running: number;
-    /** The running job that was claimed first. */
-    readonly longest: Holder | null;
-  };
-  /** As many jobs were started as a limit allows in its period. */
-  "rate-limit": Limited & {
-    /** How many may start in a period. */
-    readonly count: number;
-    /** The length of the period, in milliseconds. */
-    readonly periodMs: number;
-    /** When the next may start. */
-    readonly freeAt: number;
-  };
-  /** It is the next, but each worker that could run it runs as many jobs as it may. */
-  "workers-busy": Busy;
   /** Other jobs go first. */
   behind: {
     /** The queue of the job. */
@@ -168,10 +172,7 @@ export interface JobReasons {
 }
 
 /** The facts of each reason why the jobs of a queue do not run. */
-export interface QueueReasons extends Pick<
-  JobReasons,
-  "paused" | "no-worker" | "workers-paused" | "concurrency-limit" | "rate-limit" | "workers-busy"
-> {
+export interface QueueReasons extends Obstacles {
   /** No job is pending. */
   empty: {
     /** How many jobs of the queue run. */

@@ -200,17 +200,21 @@ function readable(text: string | null): unknown {
 
 export type ReportRecord = Numbered & Said;
 
-/** Which reports of a job. */
-export interface ReportFilter {
-  /** The id of the job. */
-  readonly job: string;
-  /** Only reports after this number. */
-  readonly after: number;
-  /** Only reports of this kind. */
+/** Which reports of a job to list, and how many. */
+export interface ReportsFilter {
+  /** Only reports after this number. Default: from the first on. */
+  readonly after?: number;
+  /** Only reports of this kind. Default: all. */
   readonly kind?: ReportKind;
-  /** The last reports instead of the first. */
+  /** The last reports instead of the first. Default false. */
   readonly newest?: boolean;
-  /** The most reports of the page. */
+  /** The most reports of the page. Default 50, at most 1,000. */
+  readonly limit?: number;
+}
+
+export interface ReportFilter extends ReportsFilter {
+  readonly job: string;
+  readonly after: number;
   readonly limit: number;
 }
 

@@ -184,8 +184,8 @@ export interface CallOptions {
   readonly maxAttempts?: number;
 }
 
-/** `Input` is what callers pass, `Result` what they receive. */
-export interface Task<Input = unknown, Result = unknown> {
+/** A task of any input and result. */
+export interface AnyTask {
   /** Includes the version, if it has one. */
   readonly name: string;
   /** The queue of its jobs, unless the caller names another. */
@@ -202,6 +202,10 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly input: StandardSchemaV1 | null;
   /** Its function. */
   readonly run: (input: never, ctx: Context) => unknown;
+}
+
+/** A task, as `defineTask()` returns it. `Input` is what callers pass, `Result` what they receive. */
+export interface Task<Input = unknown, Result = unknown> extends AnyTask {
   /** Exists for the compiler only. */
   readonly types?: {
     /** What `enqueue()` takes. */
@@ -213,9 +217,6 @@ export interface Task<Input = unknown, Result = unknown> {
 
 /** How the steps of an attempt are matched with saved steps. */
 export type StepMatching = "in order" | "by name";
-
-/** A task of any input and result. */
-export type AnyTask = Omit<Task, "types">;
 
 /** The input of a task, as callers pass it. */
 export type InputOf<Of> = Of extends { types?: { input: infer Input } } ? Input : unknown;
@@ -442,18 +443,22 @@ export interface NewStep extends StepName {
   readonly position: number;
 }
 
-/** A durable step of a job, as it is stored. */
-export interface StepRecord extends NewStep {
+/** How a durable step of a job stands. */
+export interface StepFacts extends NewStep {
   /** `begun` until its result is saved. */
   readonly status: StepState;
-  /** The saved result as JSON; null: none. */
-  readonly result: string | null;
   /** The epoch of the attempt that wrote it. */
   readonly epoch: number;
   /** When it began (ms since 1970, the database's clock). */
   readonly begunAt: number;
   /** When its result was saved (ms since 1970); null: it has none yet. */
   readonly endedAt: number | null;
+}
+
+/** A durable step of a job, as it is stored. */
+export interface StepRecord extends StepFacts {
+  /** The saved result as JSON; null: none. */
+  readonly result: string | null;
   /** Time since it began, by the clock of the database. */
   readonly ageMs: number;
 }

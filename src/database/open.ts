@@ -12,9 +12,9 @@ export interface StoreOptions {
   /** False: a missing file is an error instead of a new, empty database. */
   readonly create?: boolean;
   /** PostgreSQL: the schema of the tables. Default `holdfast`. */
-  readonly schema?: string;
+  readonly schema?: string | undefined;
   /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL. */
-  readonly redis?: string;
+  readonly redis?: string | undefined;
 }
 
 /** The location of the database: a URL, or a `pg` pool of the application. */

@@ -21,9 +21,10 @@ import {
 import { FlowNotFoundError } from "./errors.ts";
 import { dependenciesOfJob, type DependencyView } from "./results.ts";
 import {
-  type FlowFilter,
+  type FlowsFilter,
   type FlowJobRecord,
   flowKinds,
+  type FlowFacts,
   type FlowRow,
   type FlowsStore,
   type NewFlow,
@@ -43,7 +44,7 @@ export interface FlowsParts {
 export type FlowStatus = "running" | "done" | "failed" | "cancelled";
 
 /** A flow or batch with the state of its jobs. */
-export interface FlowView extends Omit<FlowRow, "size"> {
+export interface FlowView extends FlowFacts {
   /** `running` until all jobs have ended; then `failed` if one failed, or `cancelled` if one was cancelled. */
   readonly status: FlowStatus;
   /** How many jobs were added. */
@@ -215,7 +216,7 @@ export class Flows {
   }
 
   /** A page of flows and batches, newest first. Pass the last id of one page as `before` of the next. */
-  async list(options: Partial<FlowFilter> = {}): Promise<Omit<FlowRow, "size">[]> {
+  async list(options: FlowsFilter = {}): Promise<FlowFacts[]> {
     checkKnown(options, LIST_OPTIONS);
     const { kind, before, limit = PAGE_DEFAULT } = options;
     if (kind !== undefined && !flowKinds.includes(kind))

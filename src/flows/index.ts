@@ -11,5 +11,5 @@ export {
 } from "./errors.ts";
 export type { Batch, Batches, BatchOptions, BuildFlow } from "./flows.ts";
 export type { Flow, Flows, FlowStatus, FlowView } from "./flows.ts";
-export type { FlowFilter, FlowJobRecord, FlowKind, FlowRow } from "./store.ts";
+export type { FlowFacts, FlowJobRecord, FlowKind, FlowsFilter } from "./store.ts";
 export type { DependencyView } from "./results.ts";

@@ -26,20 +26,23 @@ export interface NewFlow {
   readonly callback: string | null;
 }
 
-/** A flow or batch, as it is stored. */
-export interface FlowRow {
+/** What a flow or batch is. */
+export interface FlowFacts {
   /** Its id. */
   readonly id: string;
   /** A batch has a callback, and its jobs need not wait for each other. */
   readonly kind: FlowKind;
   /** The name that it was enqueued with. */
   readonly name: string;
-  /** How many jobs were added, without the callback of a batch. */
-  readonly size: number;
   /** The id of the job that runs when all others have ended; null: none. */
   readonly callback: string | null;
   /** When it was enqueued (ms since 1970). */
   readonly createdAt: number;
+}
+
+export interface FlowRow extends FlowFacts {
+  /** How many jobs were added, without the callback of a batch. */
+  readonly size: number;
 }
 
 /** How many jobs of a flow ended as what; `live`: have not ended. The others were pruned. */
@@ -50,13 +53,13 @@ export interface FlowRecord extends FlowRow {
 }
 
 /** Which flows and batches to list, and how many. */
-export interface FlowFilter {
-  /** Only flows, or only batches. */
+export interface FlowsFilter {
+  /** Only flows, or only batches. Default: both. */
   readonly kind?: FlowKind;
-  /** The last id of the page before. */
+  /** The last id of the page before. Default: the first page. */
   readonly before?: string;
-  /** The most rows of the page. */
-  readonly limit: number;
+  /** The most rows of the page. Default 50, at most 1,000. */
+  readonly limit?: number;
 }
 
 /** A job of a flow, and how many jobs it still waits for. */
@@ -185,7 +188,7 @@ export class SqlFlows {
   }
 
   /** A page of flows, newest first: pass the last id of one page as `before` of the next. */
-  list({ kind, before, limit }: FlowFilter): Promise<FlowRow[]> {
+  list({ kind, before, limit }: FlowsFilter & { readonly limit: number }): Promise<FlowRow[]> {
     const conditions = [
       ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
       ...(before === undefined ? [] : [sql`id < ${before}`]),

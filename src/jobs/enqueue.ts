@@ -302,16 +302,12 @@ export const PRIORITY_MAX = 32_767;
 /** The last instant that a Date can hold. */
 const INSTANT_MAX = 8.64e15;
 
-/** When and where a job runs, its key, its lane, and the jobs that it waits for. */
-export interface EnqueueOptions extends AfterOptions {
+/** Where a job runs, its key, its lane, and the jobs that it waits for. */
+export interface JobOptions extends AfterOptions {
   /** Default: the queue of the task. */
   readonly queue?: string;
   /** A higher number goes first. Default 0. */
   readonly priority?: number;
-  /** Not before this much time has passed. */
-  readonly delay?: Duration;
-  /** Not before this moment. */
-  readonly runAt?: Date | number;
   /** If the job has not started by this moment, it ends as `expired`. */
   readonly startBy?: Date | number;
   /** The same, counted from now. */
@@ -328,11 +324,6 @@ export interface EnqueueOptions extends AfterOptions {
   /** How long the job keeps its key after it ends, if it is not pruned before. Default: not at all. */
   readonly keyFor?: Duration;
   /**
-   * What happens if another job holds the key. `return` (the default): that job is returned. `replace`: that job is
-   * cancelled, unless it is running. `reject`: KeyTakenError is thrown, and nothing is accepted.
-   */
-  readonly onConflict?: OnConflict;
-  /**
    * The last call with the same `key` wins: it replaces the input of the waiting job and starts the wait again, up to
    * `maxWait` after the first call. A call after the job has started makes another job.
    */
@@ -348,6 +339,19 @@ export interface EnqueueOptions extends AfterOptions {
   readonly throttle?: Duration;
   /** Up to 10 short words, by which lists and bulk actions find the job. */
   readonly tags?: readonly string[];
+}
+
+/** When and where a job runs, its key, its lane, and the jobs that it waits for. */
+export interface EnqueueOptions extends JobOptions {
+  /** Not before this much time has passed. */
+  readonly delay?: Duration;
+  /** Not before this moment. */
+  readonly runAt?: Date | number;
+  /**
+   * What happens if another job holds the key. `return` (the default): that job is returned. `replace`: that job is
+   * cancelled, unless it is running. `reject`: KeyTakenError is thrown, and nothing is accepted.
+   */
+  readonly onConflict?: OnConflict;
   /**
    * The trace of the job, in the format of W3C Trace Context: `traceOf(headers)` reads it from a request. Default: the
    * active span, if the application traces.

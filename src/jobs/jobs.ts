@@ -21,16 +21,17 @@ import {
   type ReportFilter,
   reportKinds,
   type ReportRecord,
+  type ReportsFilter,
   type WatchEntry,
   type WatchOptions,
 } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import type { EffectInDoubt, RerunPlan, StepName, StepRecord } from "../core/task.ts";
+import type { EffectInDoubt, RerunPlan, StepFacts, StepName, StepRecord } from "../core/task.ts";
 import { calledFirst, type Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type {
-  AttemptRecord,
-  JobRecord,
+  AttemptFacts,
+  JobFacts,
   JobSummary as JobRow,
   ListFilter,
   Unclaimable,
@@ -84,13 +85,15 @@ interface JobsParts {
 }
 
 /** A job without input and result. The error has no stack: `get` returns it. */
-export interface JobSummary extends Omit<JobRow, "lastError"> {
+export interface JobSummary extends JobFacts {
   /** The error of the latest failed attempt, without its stack; null: none failed. */
   readonly lastError: ErrorRecord | null;
 }
 
 /** A job with its input, its result and its last error. */
-export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
+export interface JobView extends JobSummary {
+  /** When its cancellation was requested while it ran (ms since 1970); null: it was not. */
+  readonly cancelRequestedAt: number | null;
   /** What it was enqueued with, or what an operator replaced it with. */
   readonly input: unknown;
   /** What the task returned; undefined: the job is not done, or returned nothing. */
@@ -100,7 +103,7 @@ export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastErr
 }
 
 /** One attempt at a job, and how it ended. */
-export interface AttemptView extends Omit<AttemptRecord, "error"> {
+export interface AttemptView extends AttemptFacts {
   /** As in the view `attempts`: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string;
   /** Why it failed; null: it did not, or has not ended. */
@@ -118,7 +121,7 @@ export interface InputRevision {
 }
 
 /** A durable step of a job, with its result. */
-export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
+export interface StepView extends StepFacts {
   /** What the step returned; undefined: nothing, or it has not ended. */
   readonly result: unknown;
 }
@@ -233,7 +236,7 @@ export class Jobs {
    * A page of a job's reports, in order: pass the last number of one page as `after` of the next. With `newest`, the last
    * page instead of the first.
    */
-  async reports(id: string, options: Partial<Omit<ReportFilter, "job">> = {}): Promise<Report[]> {
+  async reports(id: string, options: ReportsFilter = {}): Promise<Report[]> {
     checkKnown(options, REPORT_OPTIONS);
     const { after = 0, limit = PAGE_DEFAULT, kind } = options;
     if (kind !== undefined && !reportKinds.includes(kind)) {

@@ -7,7 +7,7 @@
 import { type Duration, toMs } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
 import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
-import type { Fence, Outcome, Settlement } from "../core/job.ts";
+import type { Fence, Outcome, Settlement, Status } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
@@ -19,7 +19,7 @@ import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
 import { PAGE_MAX } from "./jobs.ts";
 import type { JobsStore } from "./sql-jobs.ts";
-import type { LeaseFilter, LeaseRecord, Settled, Wanted } from "./store.ts";
+import type { LeaseFilter, LeaseRecord, LeasesFilter, Settled, Wanted } from "./store.ts";
 
 interface Stores {
   readonly jobs: JobsStore;
@@ -124,10 +124,14 @@ export type Release =
     };
 
 /** How a released job stands. */
-export type Released = Pick<Settled, "status" | "attempts"> & {
-  /** When the job is retried; null: it is not. */
+export interface Released {
+  /** Its status now. */
+  readonly status: Status;
+  /** How many attempts it has used. */
+  readonly attempts: number;
+  /** When the job is retried (ms since 1970); null: it is not. */
   readonly retryAt: number | null;
-};
+}
 
 /** Claims, renews and settles jobs, for workers of your own: `holdfast.leases`. */
 export class Leases {
@@ -245,19 +249,16 @@ export class Leases {
   }
 
   /** Leases that have not expired. */
-  active(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+  active(filter: LeasesFilter = {}): Promise<LeaseRecord[]> {
     return this.#look("active", filter);
   }
 
   /** Leases that have expired, and that no worker has reclaimed. */
-  expired(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+  expired(filter: LeasesFilter = {}): Promise<LeaseRecord[]> {
     return this.#look("expired", filter);
   }
 
-  async #look(
-    state: LeaseFilter["state"],
-    filter: Partial<Omit<LeaseFilter, "state">>,
-  ): Promise<LeaseRecord[]> {
+  async #look(state: LeaseFilter["state"], filter: LeasesFilter): Promise<LeaseRecord[]> {
     checkKnown(filter, FILTER_OPTIONS);
     const { limit = PAGE_MAX } = filter;
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });

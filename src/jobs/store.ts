@@ -229,8 +229,8 @@ export interface Upcoming {
   readonly schedulesInMs: number | null;
 }
 
-/** A job without input and result, as it is stored. */
-export interface JobSummary {
+/** What every form of a job has: where it stands, without input, result and error. */
+export interface JobFacts {
   /** Its id, a UUIDv7: ids sort by the time of enqueueing. */
   readonly id: string;
   /** The queue that it is in. */
@@ -269,12 +269,16 @@ export interface JobSummary {
   readonly traceId: string | null;
   /** When it ended (ms since 1970); null: it has not. */
   readonly finishedAt: number | null;
-  /** Of the latest failed attempt. */
-  readonly lastError: string | null;
   /** The effect in doubt: the job waits until an operator says whether it happened. */
   readonly inDoubt: string | null;
   /** The words that it was enqueued with. */
   readonly tags: readonly string[];
+}
+
+/** A job without input and result, as it is stored. */
+export interface JobSummary extends JobFacts {
+  /** The error of the latest failed attempt, as JSON; null: none failed. */
+  readonly lastError: string | null;
 }
 
 /** A job, as it is stored. */
@@ -296,8 +300,8 @@ export interface FinishedRecord {
   readonly error: string | null;
 }
 
-/** One attempt at a job, as it is stored. */
-export interface AttemptRecord {
+/** When an attempt ran, and how it ended. */
+export interface AttemptFacts {
   /** The fencing token of the claim. */
   readonly epoch: number;
   /** The number of the attempt; those that were not charged repeat it. */
@@ -310,6 +314,10 @@ export interface AttemptRecord {
   readonly startedAt: number;
   /** When its outcome was stored (ms since 1970); null: it has none. */
   readonly endedAt: number | null;
+}
+
+/** One attempt at a job, as it is stored. */
+export interface AttemptRecord extends AttemptFacts {
   /** Its error as JSON; null: none. */
   readonly error: string | null;
 }
@@ -354,15 +362,18 @@ export interface ListFilter {
   readonly limit: number;
 }
 
-/** Which leases to list. */
-export interface LeaseFilter {
-  /** Leases that are active, or that have expired. */
-  readonly state: "active" | "expired";
+/** Which leases to list, and how many. */
+export interface LeasesFilter {
   /** Leases of this worker. */
   readonly worker?: string;
   /** The last one of the page before. */
   readonly after?: string;
-  /** The most leases of the page. */
+  /** The most leases of the page. Default and maximum 1,000. */
+  readonly limit?: number;
+}
+
+export interface LeaseFilter extends LeasesFilter {
+  readonly state: "active" | "expired";
   readonly limit: number;
 }
 

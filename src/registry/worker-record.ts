@@ -20,14 +20,12 @@ export interface WorkerMove {
   readonly vitals?: WorkerVitals;
 }
 
-/** A worker that registers. */
-export interface NewWorker extends ProcessTrace {
+/** What a worker is: its name, its build, its process, and what it serves. */
+export interface WorkerFacts extends ProcessTrace {
   /** Its id. */
   readonly id: string;
   /** The name that workers share. */
   readonly type: string;
-  /** How many workers of this type may be active at once; null: any number. */
-  readonly slots: number | null;
   /** The build of the application. */
   readonly version: string;
   /** The version of Node. */
@@ -42,6 +40,12 @@ export interface NewWorker extends ProcessTrace {
   readonly tasks: readonly string[];
   /** How many jobs it runs at once. */
   readonly concurrency: number;
+}
+
+/** A worker that registers. */
+export interface NewWorker extends WorkerFacts {
+  /** How many workers of this type may be active at once; null: any number. */
+  readonly slots: number | null;
   /** When it takes other workers for dead. */
   readonly silence: Silence;
   /** How long its transactions wait for locks. */
@@ -201,8 +205,7 @@ export interface WorkerFilter {
 export type Liveness = "alive" | "stale" | "hung" | "stopped";
 
 /** A worker, with its heartbeat and what it is doing. */
-export interface WorkerRecord
-  extends Omit<NewWorker, "silence" | "waitLimits" | "slots">, WorkerVitals {
+export interface WorkerRecord extends WorkerFacts, WorkerVitals {
   /** The slot that it holds; null: workers of its name are not limited. */
   readonly slot: number | null;
   /** Counts the starts of workers of its name, from 1. */

@@ -18,6 +18,7 @@ export {
   type ScheduledInput,
   type ScheduledJobOptions,
   type ScheduleOptions,
+  type ScheduleTerms,
 } from "./schedule.ts";
 export type {
   Preview,

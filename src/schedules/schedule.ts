@@ -15,7 +15,13 @@ import { checkName, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole, checkWords } from "../core/options.ts";
 import { retryPolicy } from "../core/retry.ts";
 import { type AnyTask, DEFAULT_QUEUE, type InputArguments, type InputOf } from "../core/task.ts";
-import { checkInputs, checkOptions, defaultsOf, type EnqueueOptions } from "../jobs/enqueue.ts";
+import {
+  checkInputs,
+  checkOptions,
+  defaultsOf,
+  type EnqueueOptions,
+  type JobOptions,
+} from "../jobs/enqueue.ts";
 import {
   checkTiming,
   MISSED_LIMIT_MAX,
@@ -39,13 +45,10 @@ export const runOutcomes = ["enqueued", "joined", "queued", "skipped"] as const;
 export type RunOutcome = (typeof runOutcomes)[number];
 
 /** The options of enqueue() that make sense without a caller. */
-export type ScheduledJobOptions = Omit<
-  EnqueueOptions,
-  "delay" | "runAt" | "trace" | "onConflict"
-> & {
+export interface ScheduledJobOptions extends JobOptions {
   /** What happens at a tick if another job holds the key. Default `return`: no job is enqueued. */
   readonly onConflict?: "return" | "replace";
-};
+}
 
 /** What runs at once if ticks were missed: none, the newest, or up to so many of the newest. */
 export type MissedOption =
@@ -56,10 +59,8 @@ export type MissedOption =
       readonly all: number;
     };
 
-/** What can be changed later. */
-export interface ScheduleChanges extends TimingOptions {
-  /** The input of its jobs. Default null. */
-  readonly input?: unknown;
+/** What a schedule has beside its name, its task and its input. */
+export interface ScheduleTerms extends TimingOptions {
   /** Options of its jobs, as for enqueue(). */
   readonly options?: ScheduledJobOptions;
   /** Default "once". A tick counts as missed when it is more than a minute late. */
@@ -70,11 +71,14 @@ export interface ScheduleChanges extends TimingOptions {
   readonly description?: string;
 }
 
+/** What can be changed later. */
+export interface ScheduleChanges extends ScheduleTerms {
+  /** The input of its jobs. Default null. */
+  readonly input?: unknown;
+}
+
 /** A schedule: its name, its task and input, and its timing. */
-export type ScheduleOptions<Of extends AnyTask | string = AnyTask | string> = Omit<
-  ScheduleChanges,
-  "input"
-> & {
+export type ScheduleOptions<Of extends AnyTask | string = AnyTask | string> = ScheduleTerms & {
   /** Identifies it in the database, for workers and operators. */
   readonly name: string;
   /** A task, or the name of one for callers without its code. */

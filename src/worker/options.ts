@@ -36,8 +36,40 @@ import { checkSchedules } from "../schedules/schedules.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { checkHooks, type RunHook } from "./events.ts";
 
+/** Settings of a worker that may stand in `holdfast.config.ts` too. */
+export interface WorkerConfig {
+  /** The first part of the worker's id. Default: "worker". */
+  readonly name?: string | undefined;
+  /** A list, or how many jobs of each queue run at once: `{ mail: 2, default: 20 }`. Default: the queues of the tasks. */
+  readonly queues?: readonly string[] | Readonly<Record<string, number>> | undefined;
+  /** Jobs at once. Default 10, or the sum of the numbers in `queues`. */
+  readonly concurrency?: number | undefined;
+  /** How long the lease on a claimed job lasts unless the worker renews it. Default 30 s. */
+  readonly lease?: Duration | undefined;
+  /** How often an idle worker polls without a notification. Default 10 s. */
+  readonly poll?: Duration | undefined;
+  /** How often maintenance runs: promoting, reclaiming, pruning. Default 1 s. */
+  readonly maintenanceInterval?: Duration | undefined;
+  /** How long to wait before reclaiming an expired lease. Default 2 s. */
+  readonly grace?: Duration | undefined;
+  /** After this many lost leases, a job fails as a poison job. Default 3. */
+  readonly maxCrashes?: number | undefined;
+  /** Whether a job whose last worker died runs alone at its next attempt, so that it cannot harm other jobs again. Default true. */
+  readonly runSuspectsAlone?: boolean | undefined;
+  /** How long a stopping worker waits for its jobs. Default 30 s. */
+  readonly shutdown?: Duration | undefined;
+  /** How many workers of this name may be active at once, in all processes; the database enforces it. Default: any number. */
+  readonly slots?: number | undefined;
+  /** How often the worker sends a heartbeat. Default 10 s. */
+  readonly heartbeat?: Duration | undefined;
+  /** A worker counts as dead after this long without a heartbeat. Default 30 s. */
+  readonly heartbeatTimeout?: Duration | undefined;
+  /** The same for a stopping worker. Default 60 s. */
+  readonly stoppingTimeout?: Duration | undefined;
+}
+
 /** What a worker runs, how many jobs at once, and how it renews its leases. */
-export interface WorkerOptions {
+export interface WorkerOptions extends WorkerConfig {
   /** The tasks whose jobs it runs. */
   readonly tasks: readonly AnyTask[];
   /** Workflows whose items it moves at the time limit of a state, or when the jobs they wait for have ended. */
@@ -47,26 +79,8 @@ export interface WorkerOptions {
    * deleted; without the option, none is.
    */
   readonly schedules?: readonly Schedule[];
-  /** The first part of the worker's id. Default: "worker". */
-  readonly name?: string;
-  /** A list, or how many jobs of each queue run at once: `{ mail: 2, default: 20 }`. Default: the queues of the tasks. */
-  readonly queues?: readonly string[] | Readonly<Record<string, number>>;
-  /** Jobs at once. Default 10, or the sum of the numbers in `queues`. */
-  readonly concurrency?: number;
-  /** How long the lease on a claimed job lasts unless the worker renews it. Default 30 s. */
-  readonly lease?: Duration;
   /** The share of the lease after which it is renewed. Default 0.5. */
   readonly extendAt?: number;
-  /** How often an idle worker polls without a notification. Default 10 s. */
-  readonly poll?: Duration;
-  /** How often maintenance runs: promoting, reclaiming, pruning. Default 1 s. */
-  readonly maintenanceInterval?: Duration;
-  /** How long to wait before reclaiming an expired lease. Default 2 s. */
-  readonly grace?: Duration;
-  /** After this many lost leases, a job fails as a poison job. Default 3. */
-  readonly maxCrashes?: number;
-  /** Whether a job whose last worker died runs alone at its next attempt, so that it cannot harm other jobs again. Default true. */
-  readonly runSuspectsAlone?: boolean;
   /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
   readonly maxBlock?: Duration;
   /**
@@ -75,23 +89,13 @@ export interface WorkerOptions {
    * Default true.
    */
   readonly endBlocked?: boolean;
-  /** How long a stopping worker waits for its jobs. Default 30 s. */
-  readonly shutdown?: Duration;
   /**
    * True: SIGTERM and SIGINT close Holdfast, so that running jobs finish, and then end the process with 0; a second signal
    * ends it at once. Programs with their own signal handlers call `close()` instead. Default false.
    */
   readonly signals?: boolean;
-  /** How many workers of this name may be active at once, in all processes; the database enforces it. Default: any number. */
-  readonly slots?: number;
   /** When all slots are taken: fail, or wait and take over when one becomes free. Default "refuse". */
   readonly onConflict?: "refuse" | "standby";
-  /** How often the worker sends a heartbeat. Default 10 s. */
-  readonly heartbeat?: Duration;
-  /** A worker counts as dead after this long without a heartbeat. Default 30 s. */
-  readonly heartbeatTimeout?: Duration;
-  /** The same for a stopping worker. Default 60 s. */
-  readonly stoppingTimeout?: Duration;
   /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
   /** Functions around every task that this worker runs; the first is the outermost. */

@@ -18,6 +18,7 @@ export type {
   HistoryOptions,
   ImportedItem,
   ItemChange,
+  ItemContent,
   ItemsFilter,
   NewItem,
 } from "./options.ts";

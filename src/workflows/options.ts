@@ -47,8 +47,8 @@ export interface ChildPatch<Move extends string, Data> {
   readonly expect?: number;
 }
 
-/** A new item: its data, its type, its parent, and who starts it. */
-export interface NewItem<Data, Type extends string> extends Audited {
+/** What an item is: its data, its type, its parent. */
+export interface ItemContent<Data, Type extends string> {
   /** What the item is about; validated by the schema of the workflow. */
   readonly data: Data;
   /** Default: the first type of the workflow. */
@@ -61,10 +61,13 @@ export interface NewItem<Data, Type extends string> extends Audited {
   readonly parent?: string | ItemRecord;
 }
 
+/** A new item: its data, its type, its parent, and who starts it. */
+export interface NewItem<Data, Type extends string> extends ItemContent<Data, Type>, Audited {}
+
 /** An item of another system, in its state there. */
-export interface ImportedItem<State extends string, Data, Type extends string> extends Omit<
-  NewItem<Data, Type>,
-  keyof Audited
+export interface ImportedItem<State extends string, Data, Type extends string> extends ItemContent<
+  Data,
+  Type
 > {
   /** The state that it is in; no move leads there. */
   readonly status: State;
@@ -112,7 +115,7 @@ const HISTORY_OPTIONS = new Set(["after", "limit"]);
 
 export function startedOf(
   workflow: AnyWorkflow,
-  item: Omit<NewItem<unknown, string>, keyof Audited>,
+  item: ItemContent<unknown, string>,
   id: string,
 ): Started {
   checkKnown(item, START_OPTIONS);

@@ -116,25 +116,20 @@ export type ChildrenEnd<Move extends string> =
       readonly progress: readonly ChildrenIn[];
     }) => Move | null);
 
-/** A declared workflow, as `defineWorkflow()` returns it. */
-export interface Workflow<
-  State extends string = string,
-  Move extends string = string,
-  Data = unknown,
-  Type extends string = string,
-> {
+/** A workflow of any states, moves and data. */
+export interface AnyWorkflow {
   /** The name that its items are stored under. */
   readonly name: string;
   /** Raised with every change of the declaration, from 1. */
   readonly version: number;
   /** The kinds of its items; the first is the default. */
-  readonly types: readonly Type[];
+  readonly types: readonly string[];
   /** The workflow of the items that its items belong to; null: they have no parents. */
   readonly parent: AnyWorkflow | null;
   /** Its items may have parents of the same workflow. */
   readonly nests: boolean;
   /** The state that new items are in. */
-  readonly initial: State;
+  readonly initial: string;
   /** The declared states, by name. */
   readonly states: ReadonlyMap<string, StateRules>;
   /** The declared moves, by name. */
@@ -147,6 +142,19 @@ export interface Workflow<
   readonly keepMs: number | null;
   /** How long its items are locked, and waited for. */
   readonly lock: LockTimes;
+}
+
+/** A declared workflow, as `defineWorkflow()` returns it. */
+export interface Workflow<
+  State extends string = string,
+  Move extends string = string,
+  Data = unknown,
+  Type extends string = string,
+> extends AnyWorkflow {
+  /** The kinds of its items; the first is the default. */
+  readonly types: readonly Type[];
+  /** The state that new items are in. */
+  readonly initial: State;
   /** For the compiler only. */
   readonly words?: {
     /** The names of its states. */
@@ -191,9 +199,6 @@ export interface MoveRules {
   /** Decides whether the move is allowed; null: it always is. */
   readonly guard: ((facts: never) => Verdict | Promise<Verdict>) | null;
 }
-
-/** A workflow with any states, moves and data. */
-export type AnyWorkflow = Omit<Workflow, "words">;
 
 /** What a workflow declares: states, moves, and what happens when children end. */
 export interface WorkflowOptions<

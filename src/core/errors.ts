@@ -391,21 +391,26 @@ export class SchemaTooNewError extends HoldfastError {
   }
 }
 
-/** The tables are missing or old, and this process does not migrate. */
+/** The tables are missing or old, and this process does not migrate; or they are from a development version. */
 export class SchemaTooOldError extends HoldfastError {
   readonly found: number;
   readonly needed: number;
 
-  constructor(facts: { found: number; needed: number }) {
+  constructor(facts: { found: number; needed: number; isUnreleased?: boolean }) {
+    const { found, needed, isUnreleased = false } = facts;
+    const problem =
+      found === 0
+        ? "The database has no holdfast tables."
+        : `The database has schema version ${found}; this version of holdfast needs ${needed}.`;
     super(
       "SCHEMA_TOO_OLD",
-      (facts.found === 0
-        ? "The database has no holdfast tables. "
-        : `The database has schema version ${facts.found}; this version of holdfast needs ${facts.needed}. `) +
-        `Run 'holdfast migrate', or open with migrate: true.`,
+      isUnreleased
+        ? `The database has tables of a development version of holdfast (schema version ${found}), ` +
+            `which cannot be migrated. Use an empty database, or drop these tables and run 'holdfast migrate'.`
+        : `${problem} Run 'holdfast migrate', or open with migrate: true.`,
     );
-    this.found = facts.found;
-    this.needed = facts.needed;
+    this.found = found;
+    this.needed = needed;
   }
 }
 

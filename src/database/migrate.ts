@@ -23,6 +23,7 @@ import { sql } from "./sql.ts";
 
 interface Applied {
   version: number;
+  name: string;
   breaking: number;
   applied_at: number;
 }
@@ -46,7 +47,7 @@ async function upToDate(engine: Engine, error: unknown): Promise<Migrated> {
   if (!(error instanceof StoreUnavailableError)) throw error;
   const { code } = (error.cause ?? {}) as { code?: unknown };
   if (!NOT_GRANTED.has(code)) throw error;
-  const from = checkNotTooNew(engine, await appliedOrNone(engine));
+  const from = checkedVersion(engine, await appliedOrNone(engine));
   if (from < newest(engine)) throw error;
   return { from, to: from, applied: [] };
 }
@@ -74,7 +75,7 @@ interface Round {
 
 /** Runs the next migrations: all up to one that builds indexes online, or that one, which needs a transaction without locks. */
 async function migrateNext(engine: Engine, tx: Transaction): Promise<Round> {
-  const from = checkNotTooNew(engine, await applied(tx));
+  const from = checkedVersion(engine, await applied(tx));
   const missing = engine.migrations.filter((migration) => migration.version > from);
   const online = from === 0 ? -1 : missing.findIndex((migration) => migration.online === true);
   const run = online === -1 ? missing : missing.slice(0, Math.max(1, online));
@@ -113,7 +114,7 @@ export function createIndex({ name, table, isUnique, rest }: NewIndex): string {
 
 /** The same as SQL text: each script, followed by its row in `migration`. */
 export async function planMigration(engine: Engine): Promise<MigrationPlan> {
-  const from = checkNotTooNew(engine, await appliedOrNone(engine));
+  const from = checkedVersion(engine, await appliedOrNone(engine));
   const to = Math.max(from, newest(engine));
   const missing = engine.migrations.filter((migration) => migration.version > from);
   if (missing.length === 0) return { from, to, migrations: [], sql: "", shellSql: "" };
@@ -144,14 +145,21 @@ values (${version}, '${name}', ${breaking ? 1 : 0}, ${now});`;
 }
 
 export async function checkSchema(engine: Engine): Promise<void> {
-  const found = checkNotTooNew(engine, await appliedOrNone(engine));
+  const found = checkedVersion(engine, await appliedOrNone(engine));
   if (found < newest(engine)) throw new SchemaTooOldError({ found, needed: newest(engine) });
 }
 
 /** The version of the database; throws if this library must not touch it. */
-function checkNotTooNew(engine: Engine, rows: readonly Applied[]): number {
+function checkedVersion(engine: Engine, rows: readonly Applied[]): number {
   const supported = newest(engine);
   const found = rows.reduce((version, row) => Math.max(version, row.version), 0);
+  const [first] = engine.migrations;
+  const isOurs = rows.some(
+    ({ version, name }) => version === first?.version && name === first.name,
+  );
+  if (rows.length > 0 && !isOurs) {
+    throw new SchemaTooOldError({ found, needed: supported, isUnreleased: true });
+  }
   const breaks = rows.some((row) => row.version > supported && row.breaking === 1);
   if (breaks) throw new SchemaTooNewError({ found, supported });
   return found;
@@ -163,7 +171,7 @@ function newest(engine: Engine): number {
 
 export function applied(tx: Pick<Transaction, "all">): Promise<Applied[]> {
   return tx.all<Applied>(
-    sql`select version, breaking, applied_at from holdfast.migration order by version`,
+    sql`select version, name, breaking, applied_at from holdfast.migration order by version`,
   );
 }
 
@@ -171,7 +179,7 @@ async function appliedOrNone(engine: Engine): Promise<Applied[]> {
   return (await engine.hasTable("migration")) ? applied(engine) : [];
 }
 
-// The migrations of an engine: the SQL files of its folder, in the order of their numbers, such as 0011-schedules.sql.
+// The migrations of an engine: the SQL files of its folder, in the order of their numbers, such as 0002-labels.sql.
 //
 // The files are frozen. A name that ends in `.breaking` marks a migration that an older version of the library cannot work with.
 // One that ends in `.online` only creates indexes, which a database with jobs builds without blocking writers.

@@ -396,7 +396,7 @@ suite("holdfast migrate", () => {
     assert.ok(stdout.endsWith(script));
     assert.deepEqual(
       [from, migrations[0], migrations.at(-1).version],
-      [0, { version: 10, name: "first" }, to],
+      [0, { version: 1, name: "first" }, to],
     );
     assert.equal(existsSync(desk.path("holdfast.db")), false);
   });

@@ -210,6 +210,8 @@ export const audit: Group = (open) => {
       forged(seq, hash),
       forged(seq + 2, hash),
       forged(seq + 1, NO_HASH),
+      sql`update holdfast.audit_head set seq = seq + 1`,
+      sql`update holdfast.audit_head set seq = seq + 1, hash = ${NO_HASH}`,
       sql`update holdfast.audit_head set seq = seq + 2`,
       sql`update holdfast.audit_head set seq = seq - 1`,
       sql`update holdfast.audit_head set hash = ${NO_HASH}`,

@@ -5,6 +5,7 @@ import { HoldfastError, SchemaTooNewError, SchemaTooOldError } from "../../src/c
 import type { Migration, Migrated } from "../../src/database/engine.ts";
 import { storeOn, type Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
+import { sql } from "../../src/database/sql.ts";
 import { withMigrations } from "../support/later-version.ts";
 import {
   done,
@@ -133,6 +134,28 @@ export const migrations: Group = (open) => {
     }
     assert.equal((await store.migrate()).from, 0);
     for (const use of Object.values(uses)) await use(store);
+  });
+
+  test("tables of a development version are refused with a remedy, and stay as they are", async () => {
+    const { store, byHand } = await open({ migrate: false });
+    const { to } = await store.migrate();
+    // As they were recorded before the first release: from 10 on, the second as breaking.
+    await byHand(sql`update holdfast.migration set version = 10 where version = 1`);
+    await byHand(sql`
+      insert into holdfast.migration (version, name, breaking, applied_at)
+      values (11, 'lanes and limits', 1, 1), (17, 'open runs', 0, 1)`);
+    const refusal = (error: unknown): boolean => {
+      assert.ok(error instanceof SchemaTooOldError);
+      assert.deepEqual([error.found, error.needed], [17, to]);
+      assert.match(
+        error.message,
+        /development version of holdfast \(schema version 17\).* drop these tables and run/,
+      );
+      return true;
+    };
+    await assert.rejects(store.checkSchema(), refusal);
+    await assert.rejects(store.migrate(), refusal);
+    assert.equal(await byHand(sql`update holdfast.migration set applied_at = 2`), 3);
   });
 
   test("a newer schema that breaks this version is refused", async () => {

@@ -1,24 +1,23 @@
 /**
- * A rolling deployment: workers of an earlier version of this package and of this one, on one database, through the
- * migration, under load.
+ * A rolling deployment: workers of this version and of a later one, on one database, through the migration, under load.
  *
- * The earlier version is a recorded commit of this repository, the first whose schema this one upgrades: nothing was published
- * before, so migrations were changed in place until then.
+ * Nothing was published yet, so the later version is a copy of the sources with two more migrations: one adds columns to
+ * tables in use, and one builds an index online.
  */
 import assert from "node:assert/strict";
-import { execFileSync, fork, type ChildProcess } from "node:child_process";
+import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
+import { openStore } from "../../src/app/store.ts";
 import { openHoldfast, type Holdfast } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import { drawnEngines } from "./places.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const EARLIER = "7817ce7";
 /** Nobody produces more than this: both versions have had their share long before. */
 const JOBS_MAX = 10_000;
 const FEW = 100;
@@ -51,25 +50,24 @@ await holdfast.close();
 process.disconnect();
 `;
 
-const earlier = mkdtempSync(join(tmpdir(), "holdfast-earlier-"));
+/** The rows that exist get a default; the other version writes rows without the columns. */
+const COLUMNS = ["ready", "lease", "finished"].map(
+  (table) => `alter table holdfast_${table} add column later int not null default 0;\n`,
+);
+const INDEX = "create index later on holdfast_finished (later, id);\n";
 
-/** Why the earlier version cannot be had, or false. */
-function unpack(): string | false {
-  try {
-    const archive = execFileSync(
-      "git",
-      ["archive", "--format=tar", EARLIER, "src", "package.json"],
-      {
-        cwd: ROOT,
-        maxBuffer: 2 ** 28,
-        stdio: ["ignore", "pipe", "ignore"],
-      },
-    );
-    execFileSync("tar", ["-x", "-C", earlier], { input: archive });
-    symlinkSync(join(ROOT, "node_modules"), join(earlier, "node_modules"));
-    return false;
-  } catch {
-    return `the commit ${EARLIER} is not here: this is no clone with its history`;
+const later = mkdtempSync(join(tmpdir(), "holdfast-later-"));
+
+function makeLater(): void {
+  cpSync(join(ROOT, "src"), join(later, "src"), { recursive: true });
+  cpSync(join(ROOT, "package.json"), join(later, "package.json"));
+  symlinkSync(join(ROOT, "node_modules"), join(later, "node_modules"));
+  for (const engine of ["sqlite", "postgres", "mysql"]) {
+    const named = (text: string): string =>
+      engine === "postgres" ? text.replaceAll("holdfast_", "holdfast.") : text;
+    const folder = join(later, "src/database/migrations", engine);
+    writeFileSync(join(folder, "0002-columns.sql"), COLUMNS.map(named).join(""));
+    writeFileSync(join(folder, "0003-index.online.sql"), named(INDEX));
   }
 }
 
@@ -124,54 +122,54 @@ async function countJobs(holdfast: Holdfast): Promise<number> {
   return Object.values(stats?.counts ?? {}).reduce((sum, some) => sum + some, 0);
 }
 
-const absent = unpack();
+makeLater();
 
 // The databases side by side: what they do hardly overlaps.
 describe("two versions on one database", { concurrency: true }, () => {
   for (const { name, skip, place: open } of drawnEngines("rolling")) {
-    describe(
-      `a rolling deployment on ${name}`,
-      { skip: absent === false ? skip : absent, timeout: 120_000 },
-      () => {
-        test("loses nothing and does nothing twice", async (t) => {
-          await using place = await open();
-          await using crew = new Crew();
-          const old = await crew.start(earlier, place.url, { name: "old", produces: "no" });
-          const producer = await crew.start(earlier, place.url, {
-            name: "producer",
-            produces: "yes",
-          });
-          await until("the old one works", () => crew.done("old").length > FEW);
-          // Opening it with this version migrates it, while the others produce and work.
-          const holdfast = await openHoldfast(place.url);
-          try {
-            const young = await crew.start(ROOT, place.url, { name: "young", produces: "no" });
-            await until("both work", () => crew.done("young").length > FEW);
-            await crew.stop(producer);
-            const jobs = await countJobs(holdfast);
-            const inputs = Array.from({ length: jobs }, (_, job) => `job-${job}`);
-            await crew.stop(old);
-            await until(
-              "all is done",
-              () => crew.done("old").length + crew.done("young").length >= jobs,
-              60_000,
-            );
-            await crew.stop(young);
-            const [stats] = await holdfast.stats();
-            t.diagnostic(`old ${crew.done("old").length}, young ${crew.done("young").length}`);
-            assert.equal(stats?.counts.done, jobs);
-            assert.deepEqual(
-              [...crew.done("old"), ...crew.done("young")].toSorted(),
-              inputs.toSorted(),
-            );
-          } finally {
-            await holdfast.close();
-          }
+    describe(`a rolling deployment on ${name}`, { skip, timeout: 120_000 }, () => {
+      test("loses nothing and does nothing twice", async (t) => {
+        await using place = await open();
+        await using crew = new Crew();
+        const old = await crew.start(ROOT, place.url, { name: "old", produces: "no" });
+        const producer = await crew.start(ROOT, place.url, {
+          name: "producer",
+          produces: "yes",
         });
-      },
-    );
+        await until("the old one works", () => crew.done("old").length > FEW);
+        // The later version migrates it at its start, while the others produce and work.
+        const young = await crew.start(later, place.url, { name: "young", produces: "no" });
+        const holdfast = await openHoldfast(place.url, { migrate: false });
+        try {
+          await until("both work", () => crew.done("young").length > FEW);
+          await crew.stop(producer);
+          const jobs = await countJobs(holdfast);
+          const inputs = Array.from({ length: jobs }, (_, job) => `job-${job}`);
+          await crew.stop(old);
+          await until(
+            "all is done",
+            () => crew.done("old").length + crew.done("young").length >= jobs,
+            60_000,
+          );
+          await crew.stop(young);
+          const [stats] = await holdfast.stats();
+          t.diagnostic(`old ${crew.done("old").length}, young ${crew.done("young").length}`);
+          assert.equal(stats?.counts.done, jobs);
+          assert.deepEqual(
+            [...crew.done("old"), ...crew.done("young")].toSorted(),
+            inputs.toSorted(),
+          );
+        } finally {
+          await holdfast.close();
+        }
+        const store = await openStore(place.url);
+        const { from } = await store.migrate();
+        await store.close();
+        assert.equal(from, 3, "both migrations ran");
+      });
+    });
   }
 });
 
-after(() => rmSync(earlier, { recursive: true, force: true }));
+after(() => rmSync(later, { recursive: true, force: true }));
 after(assertNothingRuns);

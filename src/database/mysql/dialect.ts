@@ -4,7 +4,7 @@ import type { Engine, Dialect, LaneQuery, SparseIndexes, Transaction } from "../
 import { absentByJoin, afterByColumn, bare } from "../dialect.ts";
 import { Sql, sql } from "../sql.ts";
 
-/** InnoDB has no partial indexes: see migration 16. */
+/** InnoDB has no partial indexes: see "Sparse indexes" in its first migration. */
 const sparse: SparseIndexes = {
   leases: {
     from: sql`holdfast.lane_lease e force index (primary)

@@ -1,10 +1,7 @@
 -- The first version of the schema on PostgreSQL.
 --
--- This file is frozen. Databases exist that have run it, so it never changes; a test pins its hash.
--- To change the schema, add a file with the next number beside it (see CONTRIBUTING.md).
---
--- Its number is 10 because development versions recorded the versions 1 to 10. A database from that
--- time has all of this, and counts as up to date.
+-- Frozen once it is released: a test pins its hash. To change the schema, add a file with the next number
+-- beside it (see CONTRIBUTING.md).
 --
 -- "holdfast" before a dot stands for the schema, which has the name that the URL gives it. The runner
 -- writes the real name, in double quotes.
@@ -18,11 +15,9 @@
 create function holdfast.refuse() returns trigger language plpgsql as $$
 begin raise exception using errcode = '23514', message = 'holdfast: ' || tg_argv[0]; end $$;
 
--- -------------------------------------------------------------------------------------------------
--- Jobs
+-- ── Jobs ─────────────────────────────────────────────────────────────────────────────────────────
 -- A job is written once, into "job". Exactly one of ready, waiting, lease and finished has a row
 -- with its id: its state. These rows share the columns from id to max_attempts.
--- -------------------------------------------------------------------------------------------------
 
 -- job and finished grow without end. They are partitioned by id (UUIDv7, so by time), and a week is dropped
 -- at once; the default partition takes ids of clocks that were wrong.
@@ -42,6 +37,8 @@ create index job_by_key on holdfast.job (job_key, id) where job_key is not null;
 
 -- Dead rows of a hot table cost every claim that reads past them, and every claim and every settlement
 -- leaves one. So these tables are vacuumed early.
+-- `lane` is the job's lane; if its task has a limit of its own, U+001F and the task's name follow.
+-- `place` is the order in the lane: ready_at + rank * ageing. Without ageing a rank weighs 2^37 ms.
 create table holdfast.ready (
   id            uuid    not null,
   queue         text    collate "C" not null,
@@ -53,8 +50,11 @@ create table holdfast.ready (
   crashes       integer not null check (crashes between 0 and epoch),
   max_attempts  integer not null check (max_attempts >= 1),
   ready_at      bigint  not null check (ready_at > 0),
+  lane          text    collate "C" not null default '',
+  place         bigint  not null,
+  start_by      bigint,
   check (attempts < max_attempts),
-  primary key (queue, rank, ready_at, id)
+  primary key (queue, lane, place, id) include (ready_at) -- so that counts read the index alone
 ) with (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
   autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
@@ -62,7 +62,9 @@ create table holdfast.ready (
   autovacuum_vacuum_cost_delay = 0
 );
 create unique index ready_id on holdfast.ready (id);
+create index ready_start_by on holdfast.ready (start_by) where start_by is not null;
 
+-- `missing`: how many rows of dep the job has. A job with none left is released.
 create table holdfast.waiting (
   id            uuid    not null,
   queue         text    collate "C" not null,
@@ -75,6 +77,9 @@ create table holdfast.waiting (
   max_attempts  integer not null check (max_attempts >= 1),
   status        text    collate "C" not null check (status in ('scheduled', 'waiting', 'retry')),
   due_at        bigint  check (due_at is not null or status = 'waiting'),
+  lane          text    collate "C",
+  start_by      bigint,
+  missing       integer not null default 0 check (missing >= 0),
   check (attempts < max_attempts),
   primary key (id)
 ) with (
@@ -84,7 +89,10 @@ create table holdfast.waiting (
   autovacuum_vacuum_cost_delay = 0
 );
 create index waiting_due on holdfast.waiting (due_at) where due_at is not null;
+create index waiting_start_by on holdfast.waiting (start_by) where start_by is not null;
 
+-- `lane` is null if the queue had no rules at the claim. Concurrency is counted from these rows and from
+-- nothing else.
 create table holdfast.lease (
   id            uuid    not null,
   queue         text    collate "C" not null,
@@ -101,6 +109,7 @@ create table holdfast.lease (
   heartbeat_at  bigint  not null,
   cancel_requested_at bigint,
   claim_id      bigint,
+  lane          text    collate "C",
   check (attempts >= 1),
   primary key (id)
 ) with (
@@ -113,6 +122,7 @@ create table holdfast.lease (
 -- A B-tree would make every claim and every settlement a tenth slower.
 create index lease_ends on holdfast.lease using brin (locked_until)
   with (pages_per_range = 16, autosummarize = on);
+create index lease_lane on holdfast.lease (queue, lane) where lane is not null;
 
 create table holdfast.finished (
   id            uuid    not null,
@@ -124,12 +134,13 @@ create table holdfast.finished (
   attempts      integer not null check (attempts between 0 and max_attempts and attempts <= epoch),
   crashes       integer not null check (crashes between 0 and epoch),
   max_attempts  integer not null check (max_attempts >= 1),
-  status        text    collate "C" not null check (status in ('done', 'failed', 'cancelled')),
+  status        text    collate "C" not null check (status in ('done', 'failed', 'cancelled', 'expired')),
   worker        text    collate "C",
   started_at    bigint,
   finished_at   bigint  not null,
   result        text,
   error         text,
+  lane          text    collate "C",
   check (status <> 'done' or attempts >= 1),
   primary key (id)
 ) partition by range (id);
@@ -137,6 +148,7 @@ create table holdfast.finished_default partition of holdfast.finished default;
 create index finished_at on holdfast.finished using brin (finished_at) with (autosummarize = on);
 create index finished_failed on holdfast.finished (id) where status = 'failed';
 create index finished_cancelled on holdfast.finished (id) where status = 'cancelled';
+create index finished_expired on holdfast.finished (id) where status = 'expired';
 
 create table holdfast.attempt (
   job_id        uuid    not null,
@@ -150,6 +162,8 @@ create table holdfast.attempt (
   error         text,
   primary key (job_id, epoch)
 );
+-- Attempts end in about the order in which they are written.
+create index attempt_ended on holdfast.attempt using brin (ended_at) with (autosummarize = on);
 
 create table holdfast.job_key (
   task          text    collate "C" not null,
@@ -172,8 +186,50 @@ create table holdfast.kept_key (
   primary key (task, job_key)
 );
 
--- No operation of the library does this, and SQL typed by hand must not do it either.
+-- A job is written once. Its queue and priority change while it is unclaimed, by an operator; its input
+-- changes with a row in job_revision that keeps the old one, or while enqueueing again delays it.
+-- A rerun keeps how the job had ended, and the steps that it takes back.
+create table holdfast.job_revision (
+  job_id        uuid    not null,
+  revision      integer not null check (revision >= 1),
+  payload       text    not null,
+  changed_at    bigint  not null,
+  primary key (job_id, revision)
+);
 
+create table holdfast.rerun (
+  job_id        uuid    not null,
+  run           integer not null check (run >= 1),
+  step          text    collate "C" check (length(step) between 1 and 128),
+  occurrence    integer check ((occurrence is null) = (step is null)),
+  status        text    collate "C" not null,
+  epoch         integer not null check (epoch >= 0),
+  attempt       integer not null,
+  worker        text    collate "C",
+  started_at    bigint,
+  finished_at   bigint  not null,
+  result        text,
+  error         text,
+  rerun_at      bigint  not null,
+  primary key (job_id, run)
+);
+
+create table holdfast.rerun_step (
+  job_id        uuid    not null,
+  run           integer not null,
+  name          text    collate "C" not null,
+  occurrence    integer not null,
+  position      integer not null,
+  kind          text    collate "C" not null,
+  status        text    collate "C" not null,
+  epoch         integer not null,
+  begun_at      bigint  not null,
+  ended_at      bigint,
+  result        text,
+  primary key (job_id, run, name, occurrence)
+);
+
+-- No operation of the library does this, and SQL typed by hand must not do it either.
 -- Once for all rows of a statement, and always by index: a trigger for each row was half the cost of a
 -- bulk insert.
 create function holdfast.stand_once() returns trigger language plpgsql
@@ -189,8 +245,27 @@ begin
   return null;
 end $$;
 
+create function holdfast.job_is_written_once() returns trigger language plpgsql as $$
+begin
+  if (new.id, new.task, new.max_attempts, new.job_key, new.enqueued_at)
+      is distinct from (old.id, old.task, old.max_attempts, old.job_key, old.enqueued_at) then
+    null;
+  elsif new.payload = old.payload then
+    if exists (select from holdfast.ready r where r.id = old.id)
+        or exists (select from holdfast.waiting w where w.id = old.id) then
+      return new;
+    end if;
+  elsif exists (select from holdfast.job_revision v where v.job_id = old.id and v.payload = old.payload)
+      or (exists (select from holdfast.pacing p where p.job_id = old.id and p.kind = 'debounce')
+          and (exists (select from holdfast.ready r where r.id = old.id and r.epoch = 0)
+               or exists (select from holdfast.waiting w where w.id = old.id and w.epoch = 0))) then
+    return new;
+  end if;
+  raise exception using errcode = '23514', message = 'holdfast: a job is written once and never updated';
+end $$;
+
 create trigger job_is_written_once before update on holdfast.job for each row
-execute function holdfast.refuse('a job is written once and never updated');
+execute function holdfast.job_is_written_once();
 
 create trigger finished_is_written_once before update on holdfast.finished for each row
 execute function holdfast.refuse('a finished job is written once and never updated');
@@ -244,7 +319,9 @@ select j.id, j.queue, j.task, j.rank, j.job_key, j.enqueued_at,
        case when l.id is not null then l.locked_by || '-' || l.id || '-' || l.attempts
             when f.worker is not null then f.worker || '-' || f.id || '-' || f.attempts
              end as trace_id,
-       l.cancel_requested_at, f.finished_at, f.result, f.error
+       l.cancel_requested_at, f.finished_at, f.result, f.error,
+       nullif(coalesce(split_part(r.lane, E'\x1f', 1), w.lane, l.lane, f.lane), '') as lane,
+       coalesce(r.start_by, w.start_by) as start_by
   from holdfast.job j
   left join holdfast.ready r on r.id = j.id
   left join holdfast.waiting w on w.id = j.id
@@ -270,11 +347,18 @@ select s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key, s.locked
                            limit 1)) as last_error
   from holdfast.job_state s;
 
--- All attempts of all jobs, the running one included. Its times are milliseconds.
+-- All attempts of all jobs: the running one, and those after whose success a job ran again. Its times are
+-- milliseconds.
 create view holdfast.attempts as
 select job_id, epoch, attempt, worker, outcome, started_at, ended_at, error,
        worker || '-' || job_id || '-' || attempt as trace_id
   from holdfast.attempt
+ union all
+select job_id, epoch, attempt, worker, status, started_at, finished_at, error,
+       worker || '-' || job_id || '-' || attempt
+  from holdfast.rerun
+ where status = 'done'
+   and worker is not null
  union all
 select id, epoch, attempts, worker, status, started_at, finished_at, error,
        worker || '-' || id || '-' || attempts
@@ -299,15 +383,73 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
        locked_until - (extract(epoch from clock_timestamp()) * 1000)::bigint as remaining_ms
   from holdfast.lease;
 
--- -------------------------------------------------------------------------------------------------
--- Functions for triggers and for programs in other languages
+-- ── Lanes, limits and pauses ─────────────────────────────────────────────────────────────────────
+-- A lane is the set of pending jobs of a queue that are subject to the same limits: those of one tenant,
+-- for example. It has no row of its own: it is part of the key of `ready`, so that an enqueue takes no
+-- lock that another enqueue or a claim waits for.
+
+-- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+create table holdfast.queue (
+  name          text    collate "C" not null primary key check (length(name) between 1 and 128),
+  governed      integer not null check (governed in (0, 1)),
+  lanes         integer not null default 0 check (lanes in (0, 1)),
+  paused_at     bigint,
+  paused_by     text,
+  pause_reason  text,
+  ageing_ms     bigint  check (ageing_ms > 0),
+  revision      integer not null default 1 check (revision >= 1),
+  updated_at    bigint  not null,
+  check ((paused_at is null) = (paused_by is null)),
+  check (governed = 1 or (paused_at is null and lanes = 0))
+);
+
+-- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
+-- starts in rate_ms, or rate_burst at once.
+create table holdfast.queue_rule (
+  queue         text    collate "C" not null,
+  kind          text    collate "C" not null check (kind in ('queue', 'lanes', 'lane', 'task')),
+  name          text    collate "C" not null check ((name = '') = (kind in ('queue', 'lanes'))),
+  concurrency   integer check (concurrency >= 0),
+  rate_count    integer check (rate_count >= 1),
+  rate_ms       bigint  check (rate_ms >= 1),
+  rate_burst    integer check (rate_burst >= 1),
+  weight        integer check (weight between 1 and 1000),
+  primary key (queue, kind, name),
+  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null))
+);
+
+-- Claims that are subject to one limit lock its row, one after the other. Nothing is counted here:
+-- `allowed_at` is the clock of the rate, in microseconds.
+create table holdfast.gate (
+  queue         text    collate "C" not null,
+  kind          text    collate "C" not null check (kind in ('queue', 'lane', 'task')),
+  name          text    collate "C" not null,
+  allowed_at    bigint  not null default 0,
+  primary key (queue, kind, name)
+) with (fillfactor = 50);
+
+-- ── Debounce and throttle ────────────────────────────────────────────────────────────────────────
+-- The job that a key of debounce or throttle stands for, and until when.
+
+create table holdfast.pacing (
+  kind          text    collate "C" not null check (kind in ('debounce', 'throttle')),
+  task          text    collate "C" not null,
+  pace_key      text    collate "C" not null,
+  job_id        uuid    not null,
+  first_at      bigint  not null,
+  until_at      bigint  not null,
+  primary key (kind, task, pace_key)
+) with (fillfactor = 70);
+create index pacing_job on holdfast.pacing (job_id);
+create index pacing_until on holdfast.pacing (until_at);
+
+-- ── Functions for triggers and for programs in other languages ───────────────────────────────────
 -- They keep the promises of the store. Tests compare what they do to a job with what the store does, and
 -- the texts of the two shared statements. If one of those changes, a new migration creates its function
 -- again.
 --
 -- Each notifies the channel that is named after the schema, in the transaction of its caller: a
 -- rollback wakes no worker.
--- -------------------------------------------------------------------------------------------------
 
 create function holdfast.check_name(field text, value text, most integer) returns text
 language plpgsql immutable as $$
@@ -351,6 +493,11 @@ create function holdfast.new_id() returns uuid language sql volatile as $$
       overlay(uuid_send(gen_random_uuid())
               placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
       52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- The place of a job that becomes pending, for the functions; the library computes it itself.
+create function holdfast.place(of_queue text, rank integer, at_ms bigint) returns bigint language sql stable as $$
+  select at_ms + rank * coalesce((select q.ageing_ms from holdfast.queue q where q.name = of_queue), 137438953472)
 $$;
 
 create function holdfast.enqueue(
@@ -414,8 +561,9 @@ begin
     perform pg_notify(btrim('holdfast.', '".'), 'sql:waiting');
   else
     insert into holdfast.ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
-    values (job_id, queue, task, -priority, key, 0, 0, 0, max_attempts, now_ms);
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at, place)
+    values (job_id, queue, task, -priority, key, 0, 0, 0, max_attempts, now_ms,
+            holdfast.place(queue, -priority, now_ms));
     perform pg_notify(btrim('holdfast.', '".'), 'sql:pending:' || queue);
   end if;
   return job_id;
@@ -442,11 +590,11 @@ ours as (
 ended as (
   insert into holdfast.finished
          (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-          status, worker, started_at, finished_at, result)
+          status, worker, started_at, finished_at, result, lane)
   select o.id, o.queue, o.task, o.rank, o.job_key, o.epoch, o.attempts, o.crashes, o.max_attempts,
          case when o.cancel_requested_at is null then 'done' else 'cancelled' end,
          o.locked_by, o.claimed_at, (select now from clock),
-         case when o.cancel_requested_at is null then i.result end
+         case when o.cancel_requested_at is null then i.result end, nullif(o.lane, '')
     from ours o
     join unnest($1::uuid[], $3::int[], $4::text[]) as i (id, epoch, result)
       on i.id = o.id and i.epoch = o.epoch
@@ -457,19 +605,28 @@ freed as (
    where o.job_key is not null
      and k.job_id = o.id
 ),
+governed as materialized (
+  select name
+    from holdfast.queue
+   where name = any($6::text[])
+     and governed = 1
+),
 taken as (
   delete from holdfast.ready
    where ctid = any(array(select p.ctid
                             from unnest($6::text[]) as q (name)
                            cross join lateral (
-                                 select ctid, rank, ready_at, id
+                                 select ctid, place, id
                                    from holdfast.ready
                                   where queue = q.name
+                                    and lane = ''
                                     and ($7::text[] is null or task = any($7::text[]))
-                                  order by rank, ready_at, id
+                                    and (start_by is null or start_by > (select now from clock))
+                                  order by place, id
                                   limit $8
                                     for update skip locked) p
-                           order by p.rank, p.ready_at, p.id
+                           where not exists (select from governed g where g.name = q.name)
+                           order by p.place, p.id
                            limit $8))
   returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
 ),
@@ -587,10 +744,10 @@ begin
   if status in ('done', 'failed', 'cancelled') then
     insert into holdfast.finished
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-            status, worker, started_at, finished_at, result, error)
+            status, worker, started_at, finished_at, result, error, lane)
     values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
             status, worker, l.claimed_at, now_ms,
-            case when status = 'done' then result::text end, told::text);
+            case when status = 'done' then result::text end, told::text, nullif(l.lane, ''));
     delete from holdfast.job_key k where k.job_id = l.id;
     perform pg_notify(btrim('holdfast.', '".'), 'sql:finished');
     return status;
@@ -601,15 +758,16 @@ begin
           l.claimed_at, now_ms, case when status = 'retry' then told::text end);
   if status = 'pending' then
     insert into holdfast.ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
-    values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts - 1, l.crashes, l.max_attempts, now_ms);
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at, lane, place)
+    values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts - 1, l.crashes, l.max_attempts, now_ms,
+            coalesce(l.lane, ''), holdfast.place(l.queue, l.rank, now_ms));
     perform pg_notify(btrim('holdfast.', '".'), 'sql:pending:' || l.queue);
   else
     insert into holdfast.waiting
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at, lane)
     values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch,
             case when status = 'waiting' then l.attempts - 1 else l.attempts end, l.crashes, l.max_attempts,
-            status, now_ms + (extract(epoch from coalesce(retry_in, '1 second')) * 1000)::bigint);
+            status, now_ms + (extract(epoch from coalesce(retry_in, '1 second')) * 1000)::bigint, nullif(l.lane, ''));
     perform pg_notify(btrim('holdfast.', '".'), 'sql:waiting');
   end if;
   return status;
@@ -657,17 +815,17 @@ begin
       pause_ms := least(60000, 1000 * 2 ^ l.crashes)::bigint;
       pause_ms := floor(pause_ms * (0.5 + ('x' || lpad(digits, 8, '0'))::bit(32)::integer / 4096.0));
       insert into holdfast.waiting
-             (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
+             (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at, lane)
       values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, crashed, l.max_attempts,
-              'retry', now_ms + pause_ms);
+              'retry', now_ms + pause_ms, nullif(l.lane, ''));
       insert into holdfast.attempt (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
       values (l.id, l.epoch, l.attempts, l.locked_by, 'crashed', l.claimed_at, now_ms, told);
     else
       insert into holdfast.finished
              (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-              status, worker, started_at, finished_at, result, error)
+              status, worker, started_at, finished_at, result, error, lane)
       values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, crashed, l.max_attempts,
-              ends, l.locked_by, l.claimed_at, now_ms, null, told);
+              ends, l.locked_by, l.claimed_at, now_ms, null, told, nullif(l.lane, ''));
       delete from holdfast.job_key k where k.job_id = l.id;
     end if;
     id := l.id;
@@ -689,10 +847,38 @@ language sql stable as $$
   select queue, status, count(*) from holdfast.finished group by queue, status
 $$;
 
--- -------------------------------------------------------------------------------------------------
--- Workers
+-- ── Tags ─────────────────────────────────────────────────────────────────────────────────────────
+-- A job without tags has no row here. The primary key lists the jobs of a tag, newest first; the
+-- index lists the tags of a job.
+
+create table holdfast.job_tag (
+  tag           text    collate "C" not null check (length(tag) between 1 and 64),
+  job_id        uuid    not null,
+  primary key (tag, job_id)
+);
+create index job_tag_job on holdfast.job_tag (job_id);
+
+-- For programs in other languages: select holdfast.tag(holdfast.enqueue('mail.send'), 'invoices').
+-- A job whose key was held already gets the tags too. Returns the id, and null if there is no such job.
+create function holdfast.tag(id uuid, variadic tags text[]) returns uuid language plpgsql as $$
+#variable_conflict use_variable
+declare
+  one text;
+begin
+  -- Jobs that are being deleted are waited for, and two calls for the same job are in turn.
+  perform from holdfast.job j where j.id = id for update;
+  if not found then return null; end if;
+  foreach one in array tags loop
+    perform holdfast.check_name('tag', one, 64);
+    insert into holdfast.job_tag (tag, job_id) values (one, id) on conflict do nothing;
+  end loop;
+  perform holdfast.check_whole('the number of tags',
+    (select count(*) from holdfast.job_tag t where t.job_id = id), 0, 10);
+  return id;
+end $$;
+
+-- ── Workers ──────────────────────────────────────────────────────────────────────────────────────
 -- Every running worker has a row. The database refuses a second active worker in a slot.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.worker_type (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),
@@ -734,6 +920,9 @@ create table holdfast.worker (
   running       integer not null default 0,
   loop_delay_ms bigint  not null default 0,
   memory_bytes  bigint  not null default 0,
+  -- The stack of a main thread that a task has blocked, and for how long.
+  blocked_ms    bigint  not null default 0,
+  blocked_stack text,
   check ((status = 'stopped') = (stopped_at is not null))
 ) with (fillfactor = 50);
 create unique index worker_slot on holdfast.worker (type, slot) where status in ('starting', 'running');
@@ -833,10 +1022,8 @@ create table holdfast.unregistered_worker (
   heartbeat_at  bigint  not null
 );
 
--- -------------------------------------------------------------------------------------------------
--- Steps and events
+-- ── Steps and events ─────────────────────────────────────────────────────────────────────────────
 -- Completed steps are saved, so a job resumes after a crash without repeating them.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.step (
   job_id        uuid    not null,
@@ -882,10 +1069,8 @@ create table holdfast.wait (
 );
 create index wait_event on holdfast.wait (name, event_key);
 
--- -------------------------------------------------------------------------------------------------
--- Reports
+-- ── Reports ──────────────────────────────────────────────────────────────────────────────────────
 -- Progress, log lines and reports that a running job emits, numbered per job.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.report (
   job_id        uuid    not null,
@@ -902,11 +1087,161 @@ create table holdfast.report (
 create trigger report_is_written_once before update on holdfast.report for each row
 execute function holdfast.refuse('a report is written once and never updated');
 
--- -------------------------------------------------------------------------------------------------
--- Workflows
+-- ── Schedules ────────────────────────────────────────────────────────────────────────────────────
+-- next_at is the tick that is handled next. A scheduler moves it, writes the run of the tick and
+-- enqueues its job in one transaction. The key of schedule_run allows one run of a tick, even if
+-- next_at was set back.
+
+create table holdfast.schedule (
+  name          text    collate "C" not null primary key check (length(name) between 1 and 128),
+  task          text    collate "C" not null check (length(task) between 1 and 128),
+  payload       text    not null,
+  options       text    not null,
+  cron          text    check (length(cron) between 1 and 256),
+  time_zone     text    check (length(time_zone) between 1 and 64),
+  every_ms      bigint  check (every_ms >= 1000),
+  offset_ms     bigint  check (offset_ms >= 0 and offset_ms < every_ms),
+  missed        text    collate "C" not null check (missed in ('skip', 'once', 'all')),
+  missed_limit  integer not null check (missed_limit between 1 and 1000),
+  overlap       text    collate "C" not null check (overlap in ('allow', 'skip', 'queue')),
+  description   text,
+  next_at       bigint,
+  since_at      bigint  not null,
+  last_at       bigint,
+  paused_at     bigint,
+  paused_by     text    check ((paused_at is null) = (paused_by is null)),
+  declared_by   text    collate "C",
+  declared      text    check ((declared_by is null) = (declared is null)),
+  revision      integer not null check (revision >= 1),
+  created_at    bigint  not null,
+  updated_at    bigint  not null,
+  missed_count  bigint  not null check (missed_count >= 0),
+  queued_count  integer not null check (queued_count >= 0),
+  error         text,
+  error_at      bigint,
+  check ((cron is null) = (every_ms is not null)),
+  check ((cron is null) = (time_zone is null)),
+  check ((every_ms is null) = (offset_ms is null))
+) with (fillfactor = 70);
+create index schedule_next on holdfast.schedule (next_at)
+  where paused_at is null and next_at is not null;
+create index schedule_queued on holdfast.schedule (name) where queued_count > 0;
+create index schedule_declared on holdfast.schedule (declared_by) where declared_by is not null;
+
+create table holdfast.schedule_run (
+  schedule      text    collate "C" not null,
+  tick          bigint  not null,
+  is_manual     integer not null check (is_manual in (0, 1)),
+  outcome       text    collate "C" not null check (outcome in ('enqueued', 'joined', 'queued', 'skipped')),
+  job_id        uuid    check ((job_id is null) = (outcome in ('queued', 'skipped'))),
+  at            bigint  not null,
+  -- 0: its job is known to have ended, or it has none. A tick that must not overlap looks at the others alone.
+  is_open       integer not null default 1 check (is_open in (0, 1)),
+  primary key (schedule, tick, is_manual)
+);
+create index schedule_run_job on holdfast.schedule_run (job_id) where job_id is not null;
+create index schedule_run_queued on holdfast.schedule_run (schedule, tick) where outcome = 'queued';
+create index schedule_run_open on holdfast.schedule_run (schedule, tick)
+  where is_open = 1 and job_id is not null;
+
+-- ── Flows and batches ────────────────────────────────────────────────────────────────────────────
+-- Jobs that wait for the ends of other jobs.
+
+create table holdfast.flow (
+  id            uuid    not null,
+  kind          text    collate "C" not null check (kind in ('flow', 'batch')),
+  name          text    collate "C" not null check (length(name) between 1 and 128),
+  size          integer not null check (size >= 0),
+  callback_id   uuid,
+  created_at    bigint  not null check (created_at > 0),
+  primary key (id)
+);
+
+-- A row of each job that waits for others or belongs to a flow. A transaction that makes another job wait
+-- for this one changes the row, and the transaction in which this one ends locks it: so the second sees
+-- what the first wrote. start_at and delay_ms say when the job starts once it is released; ended_by is the
+-- job whose failure or cancellation ended it.
+create table holdfast.flow_job (
+  job_id        uuid    not null,
+  flow_id       uuid,
+  name          text    collate "C" check (name is null or length(name) between 1 and 128),
+  awaited       integer not null default 0,
+  start_at      bigint,
+  delay_ms      bigint,
+  ended_by      uuid,
+  primary key (job_id)
+);
+create unique index flow_job_of on holdfast.flow_job (flow_id, job_id) where flow_id is not null;
+create unique index flow_job_name on holdfast.flow_job (flow_id, name) where name is not null;
+
+-- What each job was to wait for, kept as long as the job.
+create table holdfast.job_after (
+  job_id        uuid    not null,
+  position      integer not null check (position >= 1),
+  on_id         uuid    not null,
+  on_failed     text    collate "C" not null check (on_failed in ('fail', 'cancel', 'ignore')),
+  on_cancelled  text    collate "C" not null check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  primary key (job_id, position)
+);
+create index job_after_on on holdfast.job_after (on_id, job_id);
+
+-- What each job still waits for. The end of on_id deletes the row and subtracts it from missing. With
+-- look = 1 maintenance looks whether on_id has ended: its end does not do that by itself.
+create table holdfast.dep (
+  job_id        uuid    not null,
+  on_id         uuid    not null,
+  on_failed     text    collate "C" not null check (on_failed in ('fail', 'cancel', 'ignore')),
+  on_cancelled  text    collate "C" not null check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  look          integer not null check (look in (0, 1)),
+  primary key (job_id, on_id)
+) with (
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+  autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
+  autovacuum_vacuum_cost_delay = 0
+);
+create index dep_on on holdfast.dep (on_id, job_id);
+create index dep_look on holdfast.dep (on_id) where look = 1;
+
+-- One row, locked by calls that could close a circle of waiting jobs together with another such call.
+create table holdfast.flow_gate (
+  id            integer not null primary key check (id = 1),
+  passed        bigint  not null
+);
+insert into holdfast.flow_gate (id, passed) values (1, 0);
+
+-- ── Bulk actions ─────────────────────────────────────────────────────────────────────────────────
+-- A change of all jobs that match a filter. Any process carries it out, chunk by chunk: the row is locked for
+-- each chunk, and (walk, before_id) says where the next one begins. "carrier" only keeps others from trying.
+
+create table holdfast.bulk_action (
+  id            uuid    not null primary key,
+  action        text    collate "C" not null check (action in ('retry', 'cancel', 'delete', 'move', 'priority')),
+  filter        text    not null,
+  terms         text    not null,
+  dry_run       integer not null check (dry_run in (0, 1)),
+  actor         text    not null,
+  reason        text,
+  trace_id      text,
+  status        text    collate "C" not null check (status in ('running', 'done', 'stopped', 'failed')),
+  walk          text    collate "C" not null,
+  before_id     uuid,
+  looked        bigint  not null default 0 check (looked >= 0),
+  matched       bigint  not null default 0 check (matched >= 0),
+  changed       bigint  not null default 0 check (changed >= 0),
+  refused       bigint  not null default 0 check (refused >= 0),
+  sample        text    not null,
+  refusals      text    not null,
+  error         text,
+  carrier       text    collate "C",
+  created_at    bigint  not null,
+  changed_at    bigint  not null,
+  ended_at      bigint  check ((status = 'running') = (ended_at is null))
+) with (fillfactor = 50);
+create index bulk_action_open on holdfast.bulk_action (id) where ended_at is null;
+
+-- ── Workflows ────────────────────────────────────────────────────────────────────────────────────
 -- Declarations, and the items that move through them. The database checks every move against the
 -- declaration and writes the audit line itself, so SQL typed by hand cannot go around either.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.workflow (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),
@@ -1278,10 +1613,8 @@ end $$;
 create trigger item_audit_is_told before insert on holdfast.item_audit for each row
 execute function holdfast.item_audit_is_told();
 
--- -------------------------------------------------------------------------------------------------
--- Locks
+-- ── Locks ────────────────────────────────────────────────────────────────────────────────────────
 -- A row stays when its lock is released, because the fencing token must never go down.
--- -------------------------------------------------------------------------------------------------
 
 -- Its rows are few and change all the time, so each page has room for their next state.
 create table holdfast.lock (
@@ -1320,11 +1653,9 @@ create table holdfast.lock_stat (
   primary key (minute, type, source)
 ) with (fillfactor = 70);
 
--- -------------------------------------------------------------------------------------------------
--- Audit of operators
+-- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.audit (
   id            uuid    not null primary key,
@@ -1357,17 +1688,17 @@ values (1, 0, '0000000000000000000000000000000000000000000000000000000000000000'
            '0000000000000000000000000000000000000000000000000000000000000000');
 
 create function holdfast.audit_follows() returns trigger language plpgsql as $$
-declare head holdfast.audit_head;
 begin
-  select * into head from holdfast.audit_head where id = 1 for update;
-  if new.hash is null or new.seq is distinct from head.seq + 1 or new.previous_hash is distinct from head.hash then
+  update holdfast.audit_head set seq = new.seq, hash = new.hash
+   where seq + 1 = new.seq and hash = new.previous_hash and new.hash is not null;
+  if not found then
     raise exception using errcode = '23514', message = 'holdfast: a line of the audit follows the one before';
   end if;
-  update holdfast.audit_head set seq = new.seq, hash = new.hash where id = 1;
-  return new;
+  return null;
 end $$;
 
-create trigger audit_follows before insert on holdfast.audit for each row
+-- After the insert: the head looks for its line.
+create trigger audit_follows after insert on holdfast.audit for each row
 execute function holdfast.audit_follows();
 
 create trigger audit_stays before update on holdfast.audit for each row
@@ -1387,9 +1718,14 @@ execute function holdfast.audit_is_kept();
 create trigger audit_is_not_emptied before truncate on holdfast.audit
 execute function holdfast.refuse('the audit is deleted by its retention only');
 
--- A copy continues where retention cut the audit of its source; the line about that cut comes with it.
+-- The head moves only to the line that follows it. A copy continues where retention cut the audit of its
+-- source; the line about that cut comes with it.
 create function holdfast.audit_head_grows() returns trigger language plpgsql as $$
 begin
+  if new.pruned_seq >= old.pruned_seq and new.seq = old.seq + 1 and exists (
+      select from holdfast.audit where seq = new.seq and hash = new.hash and previous_hash = old.hash) then
+    return new;
+  end if;
   if old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash
       and exists (select from holdfast.copy where ended_at is null) then
     return new;
@@ -1398,8 +1734,7 @@ begin
 end $$;
 
 create trigger audit_head_grows before update on holdfast.audit_head for each row
-when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
-      or new.seq = old.seq and new.hash <> old.hash)
+when (new.seq <> old.seq or new.hash <> old.hash or new.pruned_seq < old.pruned_seq)
 execute function holdfast.audit_head_grows();
 
 create function holdfast.audit_head_is_pruned() returns trigger language plpgsql as $$
@@ -1458,10 +1793,8 @@ end $$;
 create trigger workflow_is_kept before delete on holdfast.workflow for each row
 execute function holdfast.workflow_is_kept();
 
--- -------------------------------------------------------------------------------------------------
--- Statistics
+-- ── Statistics ───────────────────────────────────────────────────────────────────────────────────
 -- Jobs by state, and arrivals and ends in each minute, so that reading them does not count rows.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.counts (
   id            integer not null primary key check (id = 1),
@@ -1489,13 +1822,124 @@ create table holdfast.minute_total (
   cancelled     bigint  not null check (cancelled >= 0),
   run_ms_sum    bigint  not null check (run_ms_sum >= 0),
   run_ms_max    bigint  not null check (run_ms_max >= 0),
+  expired       bigint  not null default 0 check (expired >= 0),
+  retried       bigint  not null default 0 check (retried >= 0),
+  crashed       bigint  not null default 0 check (crashed >= 0),
+  pickups       text,
+  pending       bigint  check (pending >= 0),
   primary key (minute, queue)
 );
 
--- -------------------------------------------------------------------------------------------------
--- Alerts
+-- span_total has longer steps than minute_total, and the sum of all queues (queue ''). Workers write
+-- how long jobs waited into pickup_stat; the process that folds a minute adds that up.
+create table holdfast.span_total (
+  step_ms       bigint  not null,
+  at            bigint  not null,
+  queue         text    collate "C" not null,
+  arrived       bigint  not null check (arrived >= 0),
+  done          bigint  not null check (done >= 0),
+  failed        bigint  not null check (failed >= 0),
+  cancelled     bigint  not null check (cancelled >= 0),
+  expired       bigint  not null check (expired >= 0),
+  retried       bigint  not null check (retried >= 0),
+  crashed       bigint  not null check (crashed >= 0),
+  run_ms_sum    bigint  not null check (run_ms_sum >= 0),
+  run_ms_max    bigint  not null check (run_ms_max >= 0),
+  pickups       text,
+  pending       bigint,
+  check (at % step_ms = 0),
+  primary key (step_ms, queue, at)
+);
+
+create table holdfast.pickup_stat (
+  minute        bigint  not null,
+  queue         text    collate "C" not null,
+  source        text    collate "C" not null,
+  waits         text    not null,
+  check (minute % 60000 = 0),
+  primary key (minute, queue, source)
+) with (fillfactor = 70);
+
+create table holdfast.task_stat (
+  hour          bigint  not null,
+  task          text    collate "C" not null,
+  source        text    collate "C" not null,
+  runs          text    not null,
+  check (hour % 3600000 = 0),
+  primary key (task, hour, source)
+) with (fillfactor = 70);
+create index task_stat_hour on holdfast.task_stat (hour);
+
+create table holdfast.lock_span (
+  at            bigint  not null,
+  type          text    collate "C" not null,
+  acquisitions  bigint  not null check (acquisitions >= 0),
+  timeouts      bigint  not null check (timeouts >= 0),
+  wait_ms_sum   bigint  not null check (wait_ms_sum >= 0),
+  held_ms_max   bigint  not null check (held_ms_max >= 0),
+  waits         text    not null,
+  check (at % 900000 = 0),
+  primary key (at, type)
+);
+
+create table holdfast.build (
+  version       text    collate "C" not null check (length(version) between 1 and 128),
+  first_at      bigint  not null,
+  last_at       bigint  not null,
+  primary key (version)
+);
+create index build_first on holdfast.build (first_at);
+
+-- ── Tasks ────────────────────────────────────────────────────────────────────────────────────────
+-- What workers say about the tasks that they run: the JSON schema of the input, for forms.
+
+create table holdfast.task (
+  name          text    collate "C" not null check (length(name) between 1 and 128),
+  input_schema  text,
+  version       text    collate "C" not null,
+  seen_at       bigint  not null,
+  primary key (name)
+);
+
+-- ── Errors by kind ───────────────────────────────────────────────────────────────────────────────
+-- Errors of one task with the same name, code and message, apart from numbers and names in it. The
+-- process that folds a minute counts its errors.
+
+create table holdfast.error_kind (
+  id            text    collate "C" not null check (length(id) = 32),
+  task          text    collate "C" not null,
+  name          text    collate "C" not null,
+  code          text    collate "C",
+  message       text    not null,
+  sample        text    not null,
+  sample_job    uuid    not null,
+  state         text    collate "C" not null check (state in ('open', 'resolved', 'muted')),
+  first_at      bigint  not null,
+  last_at       bigint  not null,
+  first_build   text    collate "C",
+  builds        text    not null,
+  failed        bigint  not null check (failed >= 0),
+  retried       bigint  not null check (retried >= 0),
+  changed_at    bigint,
+  changed_by    text,
+  resolved_in   text    collate "C",
+  came_back_at  bigint,
+  primary key (id)
+) with (fillfactor = 70);
+create index error_kind_last on holdfast.error_kind (state, last_at);
+
+create table holdfast.error_hour (
+  kind_id       text    collate "C" not null check (length(kind_id) = 32),
+  hour          bigint  not null,
+  failed        bigint  not null check (failed >= 0),
+  retried       bigint  not null check (retried >= 0),
+  check (hour % 3600000 = 0),
+  primary key (kind_id, hour)
+) with (fillfactor = 70);
+create index error_hour_at on holdfast.error_hour (hour);
+
+-- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────
 -- The unique index allows one open alert of a rule and subject, even if two processes raise it.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.alert (
   id            uuid    not null primary key,
@@ -1515,10 +1959,8 @@ create unique index alert_open on holdfast.alert (rule, subject) where status <>
 create index alert_status on holdfast.alert (status, id);
 create index alert_ended on holdfast.alert (resolved_at) where resolved_at is not null;
 
--- -------------------------------------------------------------------------------------------------
--- API tokens and idempotency keys
+-- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────
 -- Only the hash of a token is stored. A request row holds the response to an idempotency key.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.token (
   id            uuid    not null primary key,
@@ -1544,10 +1986,22 @@ create table holdfast.request (
 );
 create index request_begun on holdfast.request (begun_at);
 
--- -------------------------------------------------------------------------------------------------
--- Traces
+-- ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
+-- A person signs in with a token and gets a cookie; only the hash of its secret is stored. Without a
+-- token_id, the session belongs to the token of the configuration, which is part of the hash.
+
+create table holdfast.session (
+  hash          text    collate "C" not null check (length(hash) = 64),
+  token_id      uuid,
+  created_at    bigint  not null,
+  expires_at    bigint  not null,
+  primary key (hash)
+);
+create index session_token on holdfast.session (token_id, created_at);
+create index session_expires on holdfast.session (expires_at);
+
+-- ── Traces ───────────────────────────────────────────────────────────────────────────────────────
 -- The trace that a job belongs to. Few jobs have one, so it is not a column of job.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.job_trace (
   job_id        uuid    not null primary key,
@@ -1555,12 +2009,10 @@ create table holdfast.job_trace (
   tracestate    text
 );
 
--- -------------------------------------------------------------------------------------------------
--- Copies
+-- ── Copies ───────────────────────────────────────────────────────────────────────────────────────
 -- The row of a copy from another database. While the copy is incomplete, triggers suspend the rules
 -- about how items and audit lines come into being, because both arrive with their history. A copy
 -- begins in an empty database only and never begins again, so no rule is suspended for data in use.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast.copy (
   id            integer not null primary key check (id = 1),

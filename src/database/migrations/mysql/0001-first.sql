@@ -1,10 +1,7 @@
 -- The first version of the schema on MySQL and MariaDB.
 --
--- This file is frozen. Databases exist that have run it, so it never changes; a test pins its hash.
--- To change the schema, add a file with the next number beside it (see CONTRIBUTING.md).
---
--- Its number is 10 because development versions recorded the versions 1 to 10. A database from that
--- time has all of this, and counts as up to date.
+-- Frozen once it is released: a test pins its hash. To change the schema, add a file with the next number
+-- beside it (see CONTRIBUTING.md).
 --
 -- Every name begins with holdfast_, because the tables share the database with those of an application.
 -- The collation of the tables compares as bytes, and a blank at the end counts. MariaDB has it under
@@ -16,11 +13,9 @@
 -- Names that end in _at are instants, in milliseconds since 1970; those that end in _ms are spans.
 -- Limits of lengths and lists of words are literals here. A test compares them with src/core.
 
--- -------------------------------------------------------------------------------------------------
--- Jobs
+-- ── Jobs ─────────────────────────────────────────────────────────────────────────────────────────
 -- A job is written once, into "job". Exactly one of ready, waiting, lease and finished has a row
 -- with its id: its state. These rows share the columns from id to max_attempts.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_job (
   id            char(36) character set ascii collate ascii_bin not null,
@@ -40,6 +35,8 @@ create table if not exists holdfast_job (
   key by_key (job_key, id)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
+-- `lane` is the job's lane; if its task has a limit of its own, U+001F and the task's name follow.
+-- `place` is the order in the lane: ready_at + rank * ageing. Without ageing a rank weighs 2^37 ms.
 create table if not exists holdfast_ready (
   id            char(36) character set ascii collate ascii_bin not null,
   queue         varchar(128) not null,
@@ -51,16 +48,20 @@ create table if not exists holdfast_ready (
   crashes       int not null,
   max_attempts  int not null,
   ready_at      bigint not null,
+  lane          varchar(385) not null default '',
+  place         bigint not null,
+  start_by      bigint,
   check (epoch >= 0),
   check (attempts between 0 and max_attempts and attempts <= epoch),
   check (crashes between 0 and epoch),
   check (max_attempts >= 1),
   check (ready_at > 0),
   check (attempts < max_attempts),
-  primary key (queue, "rank", ready_at, id),
+  primary key (queue, lane, place, id),
   unique by_id (id)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
+-- `missing`: how many rows of dep the job has. A job with none left is released.
 create table if not exists holdfast_waiting (
   id            char(36) character set ascii collate ascii_bin not null,
   queue         varchar(128) not null,
@@ -73,6 +74,9 @@ create table if not exists holdfast_waiting (
   max_attempts  int not null,
   status        varchar(16) not null,
   due_at        bigint,
+  lane          varchar(256),
+  start_by      bigint,
+  missing       int not null default 0,
   check (epoch >= 0),
   check (attempts between 0 and max_attempts and attempts <= epoch),
   check (crashes between 0 and epoch),
@@ -80,10 +84,14 @@ create table if not exists holdfast_waiting (
   check (status in ('scheduled', 'waiting', 'retry')),
   check (due_at is not null or status = 'waiting'),
   check (attempts < max_attempts),
+  check (missing >= 0),
   primary key (id),
-  key by_due (due_at)
+  key by_due (due_at),
+  key by_start (start_by)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
+-- `lane` is null if the queue had no rules at the claim. Concurrency is counted from these rows and from
+-- nothing else.
 create table if not exists holdfast_lease (
   id            char(36) character set ascii collate ascii_bin not null,
   queue         varchar(128) not null,
@@ -100,6 +108,7 @@ create table if not exists holdfast_lease (
   heartbeat_at  bigint not null,
   cancel_requested_at bigint,
   claim_id      bigint,
+  lane          varchar(256),
   check (epoch >= 0),
   check (attempts between 0 and max_attempts and attempts <= epoch),
   check (crashes between 0 and epoch),
@@ -126,11 +135,12 @@ create table if not exists holdfast_finished (
   finished_at   bigint not null,
   result        longtext,
   error         longtext,
+  lane          varchar(256),
   check (epoch >= 0),
   check (attempts between 0 and max_attempts and attempts <= epoch),
   check (crashes between 0 and epoch),
   check (max_attempts >= 1),
-  check (status in ('done', 'failed', 'cancelled')),
+  check (status in ('done', 'failed', 'cancelled', 'expired')),
   check (status <> 'done' or attempts >= 1),
   primary key (id),
   key by_end (status, finished_at),
@@ -149,7 +159,8 @@ create table if not exists holdfast_attempt (
   check (epoch >= 1),
   check (attempt between 0 and epoch),
   check (outcome in ('retry', 'suspended', 'released', 'crashed', 'failed', 'cancelled')),
-  primary key (job_id, epoch)
+  primary key (job_id, epoch),
+  key by_end (ended_at)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
 create table if not exists holdfast_job_key (
@@ -171,11 +182,72 @@ create table if not exists holdfast_kept_key (
   unique by_job (job_id)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
+-- A job is written once. Its queue and priority change while it is unclaimed, by an operator; its input
+-- changes with a row in job_revision that keeps the old one, or while enqueueing again delays it.
+-- A rerun keeps how the job had ended, and the steps that it takes back.
+create table if not exists holdfast_job_revision (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  revision      int not null,
+  payload       longtext not null,
+  changed_at    bigint not null,
+  check (revision >= 1),
+  primary key (job_id, revision)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_rerun (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  run           int not null,
+  step          varchar(128),
+  occurrence    int,
+  status        varchar(16) not null,
+  epoch         int not null,
+  attempt       int not null,
+  worker        varchar(255),
+  started_at    bigint,
+  finished_at   bigint not null,
+  result        longtext,
+  error         longtext,
+  rerun_at      bigint not null,
+  check (run >= 1),
+  check (epoch >= 0),
+  check ((occurrence is null) = (step is null)),
+  primary key (job_id, run)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_rerun_step (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  run           int not null,
+  name          varchar(128) not null,
+  occurrence    int not null,
+  position      int not null,
+  kind          varchar(16) not null,
+  status        varchar(16) not null,
+  epoch         int not null,
+  begun_at      bigint not null,
+  ended_at      bigint,
+  result        longtext,
+  primary key (job_id, run, name, occurrence)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
 -- No operation of the library does this, and SQL typed by hand must not do it either.
 drop trigger if exists holdfast_job_is_written_once;
 create trigger holdfast_job_is_written_once before update on holdfast_job for each row
 begin
-  signal sqlstate '45000' set message_text = 'holdfast: a job is written once and never updated';
+  if not (new.id <=> old.id and new.task <=> old.task and new.max_attempts <=> old.max_attempts
+          and new.job_key <=> old.job_key and new.enqueued_at <=> old.enqueued_at
+          and ((new.payload <=> old.payload
+                and (exists (select 1 from holdfast_ready r where r.id = old.id)
+                     or exists (select 1 from holdfast_waiting w where w.id = old.id)))
+               or (not new.payload <=> old.payload
+                   and (exists (select 1 from holdfast_job_revision v
+                                 where v.job_id = old.id and v.payload = old.payload)
+                        or (exists (select 1 from holdfast_pacing p
+                                     where p.job_id = old.id and p.kind = 'debounce')
+                            and (exists (select 1 from holdfast_ready r where r.id = old.id and r.epoch = 0)
+                                 or exists (select 1 from holdfast_waiting w
+                                             where w.id = old.id and w.epoch = 0))))))) then
+    signal sqlstate '45000' set message_text = 'holdfast: a job is written once and never updated';
+  end if;
 end;
 
 drop trigger if exists holdfast_finished_is_written_once;
@@ -230,6 +302,11 @@ begin
       signal sqlstate '45000' set message_text = 'holdfast: a worker holds the job';
     end if;
   end if;
+  if new.start_by is not null then
+    insert into holdfast_deadline (id, start_by)
+    values (new.id, new.start_by)
+    on duplicate key update start_by = new.start_by;
+  end if;
 end;
 
 drop trigger if exists holdfast_waiting_enters;
@@ -266,7 +343,9 @@ select j.id, j.queue, j.task, j.rank, j.job_key, j.enqueued_at,
        case when l.id is not null then concat(l.locked_by, '-', l.id, '-', l.attempts)
             when f.worker is not null then concat(f.worker, '-', f.id, '-', f.attempts)
              end as trace_id,
-       l.cancel_requested_at, f.finished_at, f.result, f.error
+       l.cancel_requested_at, f.finished_at, f.result, f.error,
+       nullif(coalesce(substring_index(r.lane, char(31 using ascii), 1), w.lane, l.lane, f.lane), '') as lane,
+       coalesce(r.start_by, w.start_by) as start_by
   from holdfast_job j
   left join holdfast_ready r on r.id = j.id
   left join holdfast_waiting w on w.id = j.id
@@ -292,11 +371,18 @@ select s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key, s.locked
                            limit 1)) as last_error
   from holdfast_job_state s;
 
--- All attempts of all jobs, the running one included. Its times are milliseconds.
+-- All attempts of all jobs: the running one, and those after whose success a job ran again. Its times are
+-- milliseconds.
 create or replace sql security invoker view holdfast_attempts as
 select job_id, epoch, attempt, worker, outcome, started_at, ended_at, error,
        concat(worker, '-', job_id, '-', attempt) as trace_id
   from holdfast_attempt
+ union all
+select job_id, epoch, attempt, worker, status, started_at, finished_at, error,
+       concat(worker, '-', job_id, '-', attempt)
+  from holdfast_rerun
+ where status = 'done'
+   and worker is not null
  union all
 select id, epoch, attempts, worker, status, started_at, finished_at, error,
        concat(worker, '-', id, '-', attempts)
@@ -321,10 +407,118 @@ select id, queue, task, job_key, locked_by, concat(locked_by, '-', id, '-', atte
        locked_until - cast(floor(unix_timestamp(now(3)) * 1000) as signed) as remaining_ms
   from holdfast_lease;
 
--- -------------------------------------------------------------------------------------------------
--- Workers
+-- ── Sparse indexes ───────────────────────────────────────────────────────────────────────────────
+-- InnoDB has no partial indexes: an index has an entry for every row, also where few rows have a value.
+-- So a small table holds the entries of those that have one, and the other jobs pay nothing. An entry may
+-- outlive its row, and readers join the two. The reverse never happens: no row with a value is without its
+-- entry.
+
+-- Pending jobs that must start by some time. A trigger writes the entry, in the transaction that writes the row.
+create table if not exists holdfast_deadline (
+  id            char(36) character set ascii collate ascii_bin not null,
+  start_by      bigint not null,
+  primary key (id),
+  key by_start (start_by)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- Leases that count towards the limits of their queue. The claim writes the entry with the lease. An epoch
+-- never comes again, so an entry without its lease can be deleted at any time.
+create table if not exists holdfast_lane_lease (
+  queue         varchar(128) not null,
+  lane          varchar(256) not null,
+  id            char(36) character set ascii collate ascii_bin not null,
+  epoch         int not null,
+  primary key (queue, lane, id, epoch)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Lanes, limits and pauses ─────────────────────────────────────────────────────────────────────
+-- A lane is the set of pending jobs of a queue that are subject to the same limits: those of one tenant,
+-- for example. It has no row of its own: it is part of the key of `ready`, so that an enqueue takes no
+-- lock that another enqueue or a claim waits for.
+
+-- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+create table if not exists holdfast_queue (
+  name          varchar(128) not null primary key,
+  governed      tinyint not null,
+  lanes         tinyint not null default 0,
+  paused_at     bigint,
+  paused_by     varchar(256),
+  pause_reason  text,
+  ageing_ms     bigint,
+  revision      int not null default 1,
+  updated_at    bigint not null,
+  check (name <> ''),
+  check (governed in (0, 1)),
+  check (lanes in (0, 1)),
+  check ((paused_at is null) = (paused_by is null)),
+  check (governed = 1 or (paused_at is null and lanes = 0)),
+  check (ageing_ms > 0),
+  check (revision >= 1)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
+-- starts in rate_ms, or rate_burst at once.
+create table if not exists holdfast_queue_rule (
+  queue         varchar(128) not null,
+  kind          varchar(8) not null,
+  name          varchar(256) not null,
+  concurrency   int,
+  rate_count    int,
+  rate_ms       bigint,
+  rate_burst    int,
+  weight        int,
+  check (kind in ('queue', 'lanes', 'lane', 'task')),
+  check ((name = '') = (kind in ('queue', 'lanes'))),
+  check (concurrency >= 0),
+  check (rate_count >= 1),
+  check (rate_ms >= 1),
+  check (rate_burst >= 1),
+  check (weight between 1 and 1000),
+  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null)),
+  primary key (queue, kind, name)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- Claims that are subject to one limit lock its row, one after the other. Nothing is counted here:
+-- `allowed_at` is the clock of the rate, in microseconds.
+create table if not exists holdfast_gate (
+  queue         varchar(128) not null,
+  kind          varchar(8) not null,
+  name          varchar(256) not null,
+  allowed_at    bigint not null default 0,
+  check (kind in ('queue', 'lane', 'task')),
+  primary key (queue, kind, name)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Tags ─────────────────────────────────────────────────────────────────────────────────────────
+-- A job without tags has no row here. The primary key lists the jobs of a tag, newest first; the
+-- index lists the tags of a job.
+
+create table if not exists holdfast_job_tag (
+  tag           varchar(64) not null,
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  check (tag <> ''),
+  primary key (tag, job_id),
+  key by_job (job_id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Debounce and throttle ────────────────────────────────────────────────────────────────────────
+-- The job that a key of debounce or throttle stands for, and until when.
+
+create table if not exists holdfast_pacing (
+  kind          varchar(16) not null,
+  task          varchar(128) not null,
+  pace_key      varchar(256) not null,
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  first_at      bigint not null,
+  until_at      bigint not null,
+  check (kind in ('debounce', 'throttle')),
+  primary key (kind, task, pace_key),
+  key by_job (job_id),
+  key by_until (until_at)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Workers ──────────────────────────────────────────────────────────────────────────────────────
 -- Every running worker has a row. The database refuses a second active worker in a slot.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_worker_type (
   name          varchar(128) not null,
@@ -372,6 +566,9 @@ create table if not exists holdfast_worker (
   memory_bytes  bigint not null default 0,
   -- There are no partial indexes: only an active worker has its slot in the column that the index covers.
   active_slot   int as (case when status in ('starting', 'running') then slot end) stored,
+  -- The stack of a main thread that a task has blocked, and for how long.
+  blocked_ms    bigint not null default 0,
+  blocked_stack longtext,
   check (id <> ''),
   check (status in ('starting', 'running', 'stopping', 'stopped')),
   check (desired_state in ('run', 'pause', 'drain', 'stop')),
@@ -484,10 +681,8 @@ create table if not exists holdfast_unregistered_worker (
   primary key (id)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
--- -------------------------------------------------------------------------------------------------
--- Steps and events
+-- ── Steps and events ─────────────────────────────────────────────────────────────────────────────
 -- Completed steps are saved, so a job resumes after a crash without repeating them.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_step (
   job_id        char(36) character set ascii collate ascii_bin not null,
@@ -547,10 +742,8 @@ begin
   end if;
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Reports
+-- ── Reports ──────────────────────────────────────────────────────────────────────────────────────
 -- Progress, log lines and reports that a running job emits, numbered per job.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_report (
   job_id        char(36) character set ascii collate ascii_bin not null,
@@ -574,11 +767,193 @@ begin
   signal sqlstate '45000' set message_text = 'holdfast: a report is written once and never updated';
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Workflows
+-- ── Schedules ────────────────────────────────────────────────────────────────────────────────────
+-- next_at is the tick that is handled next. A scheduler moves it, writes the run of the tick and
+-- enqueues its job in one transaction. The key of schedule_run allows one run of a tick, even if
+-- next_at was set back.
+
+create table if not exists holdfast_schedule (
+  name          varchar(128) not null,
+  task          varchar(128) not null,
+  payload       longtext not null,
+  options       mediumtext not null,
+  cron          varchar(256),
+  time_zone     varchar(64),
+  every_ms      bigint,
+  offset_ms     bigint,
+  missed        varchar(16) not null,
+  missed_limit  int not null,
+  overlap       varchar(16) not null,
+  description   text,
+  next_at       bigint,
+  since_at      bigint not null,
+  last_at       bigint,
+  paused_at     bigint,
+  paused_by     varchar(255),
+  declared_by   varchar(128),
+  declared      char(64) character set ascii collate ascii_bin,
+  revision      int not null,
+  created_at    bigint not null,
+  updated_at    bigint not null,
+  missed_count  bigint not null,
+  queued_count  int not null,
+  error         text,
+  error_at      bigint,
+  check (name <> ''),
+  check (task <> ''),
+  check (cron <> ''),
+  check (time_zone <> ''),
+  check (every_ms >= 1000),
+  check (offset_ms >= 0 and offset_ms < every_ms),
+  check (missed in ('skip', 'once', 'all')),
+  check (missed_limit between 1 and 1000),
+  check (overlap in ('allow', 'skip', 'queue')),
+  check ((paused_at is null) = (paused_by is null)),
+  check ((declared_by is null) = (declared is null)),
+  check (revision >= 1),
+  check (missed_count >= 0),
+  check (queued_count >= 0),
+  check ((cron is null) = (every_ms is not null)),
+  check ((cron is null) = (time_zone is null)),
+  check ((every_ms is null) = (offset_ms is null)),
+  primary key (name),
+  key holdfast_schedule_next (paused_at, next_at),
+  key holdfast_schedule_queued (queued_count, name),
+  key holdfast_schedule_declared (declared_by)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_schedule_run (
+  schedule      varchar(128) not null,
+  tick          bigint not null,
+  is_manual     int not null,
+  outcome       varchar(16) not null,
+  job_id        char(36) character set ascii collate ascii_bin,
+  at            bigint not null,
+  -- 0: its job is known to have ended, or it has none. A tick that must not overlap looks at the others alone.
+  is_open       int not null default 1,
+  check (is_manual in (0, 1)),
+  check (outcome in ('enqueued', 'joined', 'queued', 'skipped')),
+  check ((job_id is null) = (outcome in ('queued', 'skipped'))),
+  check (is_open in (0, 1)),
+  primary key (schedule, tick, is_manual),
+  key holdfast_schedule_run_job (job_id),
+  key holdfast_schedule_run_queued (schedule, outcome, tick),
+  key schedule_run_open (schedule, is_open, tick)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Flows and batches ────────────────────────────────────────────────────────────────────────────
+-- Jobs that wait for the ends of other jobs.
+
+create table if not exists holdfast_flow (
+  id            char(36) character set ascii collate ascii_bin not null,
+  kind          varchar(16) not null,
+  name          varchar(128) not null,
+  size          int not null,
+  callback_id   char(36) character set ascii collate ascii_bin,
+  created_at    bigint not null,
+  check (kind in ('flow', 'batch')),
+  check (name <> ''),
+  check (size >= 0),
+  check (created_at > 0),
+  primary key (id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- A row of each job that waits for others or belongs to a flow. A transaction that makes another job wait
+-- for this one changes the row, and the transaction in which this one ends locks it: so the second sees
+-- what the first wrote. start_at and delay_ms say when the job starts once it is released; ended_by is the
+-- job whose failure or cancellation ended it.
+create table if not exists holdfast_flow_job (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  flow_id       char(36) character set ascii collate ascii_bin,
+  name          varchar(128),
+  awaited       int not null default 0,
+  start_at      bigint,
+  delay_ms      bigint,
+  ended_by      char(36) character set ascii collate ascii_bin,
+  check (name <> ''),
+  primary key (job_id),
+  unique key of_flow (flow_id, job_id),
+  unique key by_name (flow_id, name)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- What each job was to wait for, kept as long as the job.
+create table if not exists holdfast_job_after (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  position      int not null,
+  on_id         char(36) character set ascii collate ascii_bin not null,
+  on_failed     varchar(16) not null,
+  on_cancelled  varchar(16) not null,
+  check (position >= 1),
+  check (on_failed in ('fail', 'cancel', 'ignore')),
+  check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  primary key (job_id, position),
+  key by_on (on_id, job_id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- What each job still waits for. The end of on_id deletes the row and subtracts it from missing. With
+-- look = 1 maintenance looks whether on_id has ended: its end does not do that by itself.
+create table if not exists holdfast_dep (
+  job_id        char(36) character set ascii collate ascii_bin not null,
+  on_id         char(36) character set ascii collate ascii_bin not null,
+  on_failed     varchar(16) not null,
+  on_cancelled  varchar(16) not null,
+  look          int not null,
+  check (on_failed in ('fail', 'cancel', 'ignore')),
+  check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  check (look in (0, 1)),
+  primary key (job_id, on_id),
+  key by_on (on_id, job_id),
+  key by_look (look, on_id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- One row, locked by calls that could close a circle of waiting jobs together with another such call.
+create table if not exists holdfast_flow_gate (
+  id            int not null,
+  passed        bigint not null,
+  check (id = 1),
+  primary key (id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+insert ignore into holdfast_flow_gate (id, passed) values (1, 0);
+
+-- ── Bulk actions ─────────────────────────────────────────────────────────────────────────────────
+-- A change of all jobs that match a filter. Any process carries it out, chunk by chunk: the row is locked for
+-- each chunk, and (walk, before_id) says where the next one begins. "carrier" only keeps others from trying.
+
+create table if not exists holdfast_bulk_action (
+  id            char(36) character set ascii collate ascii_bin not null,
+  action        varchar(16) not null,
+  filter        longtext not null,
+  terms         longtext not null,
+  dry_run       int not null,
+  actor         varchar(255) not null,
+  reason        longtext,
+  trace_id      longtext,
+  status        varchar(16) not null,
+  walk          varchar(16) not null,
+  before_id     char(36) character set ascii collate ascii_bin,
+  looked        bigint not null default 0,
+  matched       bigint not null default 0,
+  changed       bigint not null default 0,
+  refused       bigint not null default 0,
+  sample        longtext not null,
+  refusals      longtext not null,
+  error         longtext,
+  carrier       varchar(255),
+  created_at    bigint not null,
+  changed_at    bigint not null,
+  ended_at      bigint,
+  check (action in ('retry', 'cancel', 'delete', 'move', 'priority')),
+  check (dry_run in (0, 1)),
+  check (status in ('running', 'done', 'stopped', 'failed')),
+  check ((status = 'running') = (ended_at is null)),
+  check (looked >= 0 and matched >= 0 and changed >= 0 and refused >= 0),
+  primary key (id),
+  key by_end (ended_at, id)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Workflows ────────────────────────────────────────────────────────────────────────────────────
 -- Declarations, and the items that move through them. The database checks every move against the
 -- declaration and writes the audit line itself, so SQL typed by hand cannot go around either.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_workflow (
   name          varchar(128) not null,
@@ -964,10 +1339,8 @@ begin
   end if;
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Locks
+-- ── Locks ────────────────────────────────────────────────────────────────────────────────────────
 -- A row stays when its lock is released, because the fencing token must never go down.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_lock (
   name          varchar(255) not null,
@@ -1011,11 +1384,9 @@ begin
   end if;
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Audit of operators
+-- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_audit (
   id            char(36) character set ascii collate ascii_bin not null,
@@ -1051,8 +1422,9 @@ insert ignore into holdfast_audit_head (id, seq, hash, pruned_seq, pruned_hash)
 values (1, 0, '0000000000000000000000000000000000000000000000000000000000000000', 0,
            '0000000000000000000000000000000000000000000000000000000000000000');
 
+-- After the insert: the head looks for its line.
 drop trigger if exists holdfast_audit_follows;
-create trigger holdfast_audit_follows before insert on holdfast_audit for each row
+create trigger holdfast_audit_follows after insert on holdfast_audit for each row
 begin
   if new.hash is null then
     signal sqlstate '45000' set message_text = 'holdfast: a line of the audit follows the one before';
@@ -1078,12 +1450,14 @@ begin
   end if;
 end;
 
--- A copy continues where retention cut the audit of its source; the line about that cut comes with it.
+-- The head moves only to the line that follows it. A copy continues where retention cut the audit of its
+-- source; the line about that cut comes with it.
 drop trigger if exists holdfast_audit_head_grows;
 create trigger holdfast_audit_head_grows before update on holdfast_audit_head for each row
 begin
-  if (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
-         or new.seq = old.seq and new.hash <> old.hash)
+  if (new.seq <> old.seq or new.hash <> old.hash or new.pruned_seq < old.pruned_seq)
+      and not (new.pruned_seq >= old.pruned_seq and new.seq = old.seq + 1 and exists (
+        select 1 from holdfast_audit where seq = new.seq and hash = new.hash and previous_hash = old.hash))
       and not (old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash
                and exists (select 1 from holdfast_copy where ended_at is null)) then
     signal sqlstate '45000' set message_text = 'holdfast: the audit grows line by line';
@@ -1129,10 +1503,8 @@ begin
   end if;
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Statistics
+-- ── Statistics ───────────────────────────────────────────────────────────────────────────────────
 -- Jobs by state, and arrivals and ends in each minute, so that reading them does not count rows.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_counts (
   id            int not null,
@@ -1165,15 +1537,133 @@ create table if not exists holdfast_minute_total (
   cancelled     bigint not null,
   run_ms_sum    bigint not null,
   run_ms_max    bigint not null,
+  expired       bigint not null default 0 check (expired >= 0),
+  retried       bigint not null default 0,
+  crashed       bigint not null default 0,
+  pickups       longtext,
+  pending       bigint,
   check (minute % 60000 = 0),
   check (arrived >= 0 and done >= 0 and failed >= 0 and cancelled >= 0 and run_ms_sum >= 0 and run_ms_max >= 0),
   primary key (minute, queue)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
--- -------------------------------------------------------------------------------------------------
--- Alerts
+-- span_total has longer steps than minute_total, and the sum of all queues (queue ''). Workers write
+-- how long jobs waited into pickup_stat; the process that folds a minute adds that up.
+create table if not exists holdfast_span_total (
+  step_ms       bigint not null,
+  at            bigint not null,
+  queue         varchar(128) not null,
+  arrived       bigint not null,
+  done          bigint not null,
+  failed        bigint not null,
+  cancelled     bigint not null,
+  expired       bigint not null,
+  retried       bigint not null,
+  crashed       bigint not null,
+  run_ms_sum    bigint not null,
+  run_ms_max    bigint not null,
+  pickups       longtext,
+  pending       bigint,
+  check (at % step_ms = 0),
+  check (arrived >= 0 and done >= 0 and failed >= 0 and cancelled >= 0 and expired >= 0 and retried >= 0 and crashed >= 0 and run_ms_sum >= 0 and run_ms_max >= 0),
+  primary key (step_ms, queue, at)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_pickup_stat (
+  minute        bigint not null,
+  queue         varchar(128) not null,
+  source        varchar(255) not null,
+  waits         longtext not null,
+  check (minute % 60000 = 0),
+  primary key (minute, queue, source)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_task_stat (
+  hour          bigint not null,
+  task          varchar(128) not null,
+  source        varchar(255) not null,
+  runs          longtext not null,
+  check (hour % 3600000 = 0),
+  primary key (task, hour, source),
+  key by_hour (hour)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_lock_span (
+  at            bigint not null,
+  type          varchar(255) not null,
+  acquisitions  bigint not null,
+  timeouts      bigint not null,
+  wait_ms_sum   bigint not null,
+  held_ms_max   bigint not null,
+  waits         longtext not null,
+  check (at % 900000 = 0),
+  check (acquisitions >= 0 and timeouts >= 0 and wait_ms_sum >= 0 and held_ms_max >= 0),
+  primary key (at, type)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_build (
+  version       varchar(128) not null,
+  first_at      bigint not null,
+  last_at       bigint not null,
+  check (version <> ''),
+  primary key (version),
+  key by_first (first_at)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Tasks ────────────────────────────────────────────────────────────────────────────────────────
+-- What workers say about the tasks that they run: the JSON schema of the input, for forms.
+
+create table if not exists holdfast_task (
+  name          varchar(128) not null,
+  input_schema  longtext,
+  version       varchar(128) not null,
+  seen_at       bigint not null,
+  check (name <> ''),
+  primary key (name)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Errors by kind ───────────────────────────────────────────────────────────────────────────────
+-- Errors of one task with the same name, code and message, apart from numbers and names in it. The
+-- process that folds a minute counts its errors.
+
+create table if not exists holdfast_error_kind (
+  id            char(32) character set ascii collate ascii_bin not null,
+  task          varchar(128) not null,
+  name          varchar(255) not null,
+  code          varchar(255),
+  message       longtext not null,
+  sample        longtext not null,
+  sample_job    char(36) character set ascii collate ascii_bin not null,
+  state         varchar(16) not null,
+  first_at      bigint not null,
+  last_at       bigint not null,
+  first_build   varchar(128),
+  builds        longtext not null,
+  failed        bigint not null,
+  retried       bigint not null,
+  changed_at    bigint,
+  changed_by    longtext,
+  resolved_in   varchar(128),
+  came_back_at  bigint,
+  check (state in ('open', 'resolved', 'muted')),
+  check (failed >= 0 and retried >= 0),
+  primary key (id),
+  key by_last (state, last_at)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+create table if not exists holdfast_error_hour (
+  kind_id       char(32) character set ascii collate ascii_bin not null,
+  hour          bigint not null,
+  failed        bigint not null,
+  retried       bigint not null,
+  check (hour % 3600000 = 0),
+  check (failed >= 0 and retried >= 0),
+  primary key (kind_id, hour),
+  key by_at (hour)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────
 -- The unique index allows one open alert of a rule and subject, even if two processes raise it.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_alert (
   id            char(36) character set ascii collate ascii_bin not null,
@@ -1201,10 +1691,8 @@ create table if not exists holdfast_alert (
   key holdfast_alert_ended (resolved_at)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
--- -------------------------------------------------------------------------------------------------
--- API tokens and idempotency keys
+-- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────
 -- Only the hash of a token is stored. A request row holds the response to an idempotency key.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_token (
   id            char(36) character set ascii collate ascii_bin not null,
@@ -1237,10 +1725,22 @@ create table if not exists holdfast_request (
   key holdfast_request_begun (begun_at)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
--- -------------------------------------------------------------------------------------------------
--- Traces
+-- ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
+-- A person signs in with a token and gets a cookie; only the hash of its secret is stored. Without a
+-- token_id, the session belongs to the token of the configuration, which is part of the hash.
+
+create table if not exists holdfast_session (
+  hash          char(64) character set ascii collate ascii_bin not null,
+  token_id      char(36) character set ascii collate ascii_bin,
+  created_at    bigint not null,
+  expires_at    bigint not null,
+  primary key (hash),
+  key by_token (token_id, created_at),
+  key by_expires (expires_at)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- ── Traces ───────────────────────────────────────────────────────────────────────────────────────
 -- The trace that a job belongs to. Few jobs have one, so it is not a column of job.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_job_trace (
   job_id        char(36) character set ascii collate ascii_bin not null,
@@ -1250,12 +1750,10 @@ create table if not exists holdfast_job_trace (
   primary key (job_id)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
--- -------------------------------------------------------------------------------------------------
--- Copies
+-- ── Copies ───────────────────────────────────────────────────────────────────────────────────────
 -- The row of a copy from another database. While the copy is incomplete, triggers suspend the rules
 -- about how items and audit lines come into being, because both arrive with their history. A copy
 -- begins in an empty database only and never begins again, so no rule is suspended for data in use.
--- -------------------------------------------------------------------------------------------------
 
 create table if not exists holdfast_copy (
   id            int not null,

@@ -1,21 +1,16 @@
 -- The first version of the schema on SQLite.
 --
--- This file is frozen. Databases exist that have run it, so it never changes; a test pins its hash.
--- To change the schema, add a file with the next number beside it (see CONTRIBUTING.md).
---
--- Its number is 10 because development versions recorded the versions 1 to 10. A database from that
--- time has all of this, and counts as up to date.
+-- Frozen once it is released: a test pins its hash. To change the schema, add a file with the next number
+-- beside it (see CONTRIBUTING.md).
 --
 -- Every name begins with holdfast_, because the tables may share a file with those of an application.
 --
 -- Names that end in _at are instants, in milliseconds since 1970; those that end in _ms are spans.
 -- Limits of lengths and lists of words are literals here. A test compares them with src/core.
 
--- -------------------------------------------------------------------------------------------------
--- Jobs
+-- ── Jobs ─────────────────────────────────────────────────────────────────────────────────────────
 -- A job is written once, into "job". Exactly one of ready, waiting, lease and finished has a row
 -- with its id: its state. These rows share the columns from id to max_attempts.
--- -------------------------------------------------------------------------------------------------
 
 -- It keeps its rowid: wide rows are appended, and a bulk insert is three times faster than into a tree
 -- ordered by id. The state tables are narrow trees, ordered by the key they are read by.
@@ -31,6 +26,8 @@ create table holdfast_job (
 ) strict;
 create index holdfast_job_by_key on holdfast_job (job_key, id) where job_key is not null;
 
+-- `lane` is the job's lane; if its task has a limit of its own, U+001F and the task's name follow.
+-- `place` is the order in the lane: ready_at + rank * ageing. Without ageing a rank weighs 2^37 ms.
 create table holdfast_ready (
   id            text    not null,
   queue         text    not null,
@@ -42,12 +39,17 @@ create table holdfast_ready (
   crashes       integer not null check (crashes between 0 and epoch),
   max_attempts  integer not null check (max_attempts >= 1),
   ready_at      integer not null check (ready_at > 0),
+  lane          text    not null default '',
+  place         integer not null,
+  start_by      integer,
   check (attempts < max_attempts),
-  primary key (queue, rank, ready_at, id)
+  primary key (queue, lane, place, id)
 ) strict, without rowid;
 create unique index holdfast_ready_id on holdfast_ready (id);
+create index holdfast_ready_start_by on holdfast_ready (start_by) where start_by is not null;
 
 -- Statuses are compared with "or": for three or more words, "in" builds a small table at every insert.
+-- `missing`: how many rows of dep the job has. A job with none left is released.
 create table holdfast_waiting (
   id            text    not null,
   queue         text    not null,
@@ -60,11 +62,17 @@ create table holdfast_waiting (
   max_attempts  integer not null check (max_attempts >= 1),
   status        text    not null check (status = 'scheduled' or status = 'waiting' or status = 'retry'),
   due_at        integer check (due_at is not null or status = 'waiting'),
+  lane          text,
+  start_by      integer,
+  missing       integer not null default 0 check (missing >= 0),
   check (attempts < max_attempts),
   primary key (id)
 ) strict, without rowid;
 create index holdfast_waiting_due on holdfast_waiting (due_at) where due_at is not null;
+create index holdfast_waiting_start_by on holdfast_waiting (start_by) where start_by is not null;
 
+-- `lane` is null if the queue had no rules at the claim. Concurrency is counted from these rows and from
+-- nothing else.
 create table holdfast_lease (
   id            text    not null,
   queue         text    not null,
@@ -81,9 +89,11 @@ create table holdfast_lease (
   heartbeat_at  integer not null,
   cancel_requested_at integer,
   claim_id      integer,
+  lane          text,
   check (attempts >= 1),
   primary key (id)
 ) strict, without rowid;
+create index holdfast_lease_lane on holdfast_lease (queue, lane) where lane is not null;
 
 create table holdfast_finished (
   id            text    not null,
@@ -95,18 +105,21 @@ create table holdfast_finished (
   attempts      integer not null check (attempts between 0 and max_attempts and attempts <= epoch),
   crashes       integer not null check (crashes between 0 and epoch),
   max_attempts  integer not null check (max_attempts >= 1),
-  status        text    not null check (status = 'done' or status = 'failed' or status = 'cancelled'),
+  status        text    not null
+                check (status = 'done' or status = 'failed' or status = 'cancelled' or status = 'expired'),
   worker        text,
   started_at    integer,
   finished_at   integer not null,
   result        text,
   error         text,
+  lane          text,
   check (status <> 'done' or attempts >= 1),
   primary key (id)
 ) strict, without rowid;
 create index holdfast_finished_at on holdfast_finished (status, finished_at);
 create index holdfast_finished_failed on holdfast_finished (status, id) where status = 'failed';
 create index holdfast_finished_cancelled on holdfast_finished (status, id) where status = 'cancelled';
+create index holdfast_finished_expired on holdfast_finished (status, id) where status = 'expired';
 
 create table holdfast_attempt (
   job_id        text    not null,
@@ -120,6 +133,7 @@ create table holdfast_attempt (
   error         text,
   primary key (job_id, epoch)
 ) strict, without rowid;
+create index holdfast_attempt_ended on holdfast_attempt (ended_at);
 
 create table holdfast_job_key (
   task          text    not null,
@@ -137,8 +151,61 @@ create table holdfast_kept_key (
   primary key (task, job_key)
 ) strict, without rowid;
 
+-- A job is written once. Its queue and priority change while it is unclaimed, by an operator; its input
+-- changes with a row in job_revision that keeps the old one, or while enqueueing again delays it.
+-- A rerun keeps how the job had ended, and the steps that it takes back.
+create table holdfast_job_revision (
+  job_id        text    not null,
+  revision      integer not null check (revision >= 1),
+  payload       text    not null,
+  changed_at    integer not null,
+  primary key (job_id, revision)
+) strict, without rowid;
+
+create table holdfast_rerun (
+  job_id        text    not null,
+  run           integer not null check (run >= 1),
+  step          text    check (length(step) between 1 and 128),
+  occurrence    integer check ((occurrence is null) = (step is null)),
+  status        text    not null,
+  epoch         integer not null check (epoch >= 0),
+  attempt       integer not null,
+  worker        text,
+  started_at    integer,
+  finished_at   integer not null,
+  result        text,
+  error         text,
+  rerun_at      integer not null,
+  primary key (job_id, run)
+) strict, without rowid;
+
+create table holdfast_rerun_step (
+  job_id        text    not null,
+  run           integer not null,
+  name          text    not null,
+  occurrence    integer not null,
+  position      integer not null,
+  kind          text    not null,
+  status        text    not null,
+  epoch         integer not null,
+  begun_at      integer not null,
+  ended_at      integer,
+  result        text,
+  primary key (job_id, run, name, occurrence)
+) strict, without rowid;
+
 -- No operation of the library does this, and SQL typed by hand must not do it either.
 create trigger holdfast_job_is_written_once before update on holdfast_job
+when new.id is not old.id or new.task is not old.task or new.max_attempts is not old.max_attempts
+  or new.job_key is not old.job_key or new.enqueued_at is not old.enqueued_at
+  or (new.payload is old.payload
+      and not exists (select 1 from holdfast_ready r where r.id = old.id)
+      and not exists (select 1 from holdfast_waiting w where w.id = old.id))
+  or (new.payload is not old.payload
+      and not exists (select 1 from holdfast_job_revision v where v.job_id = old.id and v.payload = old.payload)
+      and not (exists (select 1 from holdfast_pacing p where p.job_id = old.id and p.kind = 'debounce')
+               and (exists (select 1 from holdfast_ready r where r.id = old.id and r.epoch = 0)
+                    or exists (select 1 from holdfast_waiting w where w.id = old.id and w.epoch = 0))))
 begin select raise(abort, 'holdfast: a job is written once and never updated'); end;
 
 create trigger holdfast_finished_is_written_once before update on holdfast_finished
@@ -200,7 +267,9 @@ select j.id, j.queue, j.task, j.rank, j.job_key, j.enqueued_at,
        case when l.id is not null then l.locked_by || '-' || l.id || '-' || l.attempts
             when f.worker is not null then f.worker || '-' || f.id || '-' || f.attempts
              end as trace_id,
-       l.cancel_requested_at, f.finished_at, f.result, f.error
+       l.cancel_requested_at, f.finished_at, f.result, f.error,
+       nullif(coalesce(substr(r.lane, 1, instr(r.lane || char(31), char(31)) - 1), w.lane, l.lane, f.lane), '') as lane,
+       coalesce(r.start_by, w.start_by) as start_by
   from holdfast_job j
   left join holdfast_ready r on r.id = j.id
   left join holdfast_waiting w on w.id = j.id
@@ -226,11 +295,18 @@ select s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key, s.locked
                            limit 1)) as last_error
   from holdfast_job_state s;
 
--- All attempts of all jobs, the running one included. Its times are milliseconds.
+-- All attempts of all jobs: the running one, and those after whose success a job ran again. Its times are
+-- milliseconds.
 create view holdfast_attempts as
 select job_id, epoch, attempt, worker, outcome, started_at, ended_at, error,
        worker || '-' || job_id || '-' || attempt as trace_id
   from holdfast_attempt
+ union all
+select job_id, epoch, attempt, worker, status, started_at, finished_at, error,
+       worker || '-' || job_id || '-' || attempt
+  from holdfast_rerun
+ where status = 'done'
+   and worker is not null
  union all
 select id, epoch, attempts, worker, status, started_at, finished_at, error,
        worker || '-' || id || '-' || attempts
@@ -255,10 +331,77 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
        locked_until - cast((julianday('now') - 2440587.5) * 86400000 as integer) as remaining_ms
   from holdfast_lease;
 
--- -------------------------------------------------------------------------------------------------
--- Workers
+-- ── Lanes, limits and pauses ─────────────────────────────────────────────────────────────────────
+-- A lane is the set of pending jobs of a queue that are subject to the same limits: those of one tenant,
+-- for example. It has no row of its own: it is part of the key of `ready`.
+
+-- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+create table holdfast_queue (
+  name          text    not null primary key check (length(name) between 1 and 128),
+  governed      integer not null check (governed in (0, 1)),
+  lanes         integer not null default 0 check (lanes in (0, 1)),
+  paused_at     integer,
+  paused_by     text,
+  pause_reason  text,
+  ageing_ms     integer check (ageing_ms > 0),
+  revision      integer not null default 1 check (revision >= 1),
+  updated_at    integer not null,
+  check ((paused_at is null) = (paused_by is null)),
+  check (governed = 1 or (paused_at is null and lanes = 0))
+) strict, without rowid;
+
+-- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
+-- starts in rate_ms, or rate_burst at once.
+create table holdfast_queue_rule (
+  queue         text    not null,
+  kind          text    not null check (kind in ('queue', 'lanes', 'lane', 'task')),
+  name          text    not null check ((name = '') = (kind in ('queue', 'lanes'))),
+  concurrency   integer check (concurrency >= 0),
+  rate_count    integer check (rate_count >= 1),
+  rate_ms       integer check (rate_ms >= 1),
+  rate_burst    integer check (rate_burst >= 1),
+  weight        integer check (weight between 1 and 1000),
+  primary key (queue, kind, name),
+  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null))
+) strict, without rowid;
+
+-- Nothing is counted here: `allowed_at` is the clock of the rate, in microseconds.
+create table holdfast_gate (
+  queue         text    not null,
+  kind          text    not null check (kind in ('queue', 'lane', 'task')),
+  name          text    not null,
+  allowed_at    integer not null default 0,
+  primary key (queue, kind, name)
+) strict, without rowid;
+
+-- ── Tags ─────────────────────────────────────────────────────────────────────────────────────────
+-- A job without tags has no row here. The primary key lists the jobs of a tag, newest first; the
+-- index lists the tags of a job.
+
+create table holdfast_job_tag (
+  tag           text    not null check (length(tag) between 1 and 64),
+  job_id        text    not null,
+  primary key (tag, job_id)
+) strict, without rowid;
+create index holdfast_job_tag_job on holdfast_job_tag (job_id);
+
+-- ── Debounce and throttle ────────────────────────────────────────────────────────────────────────
+-- The job that a key of debounce or throttle stands for, and until when.
+
+create table holdfast_pacing (
+  kind          text    not null check (kind in ('debounce', 'throttle')),
+  task          text    not null,
+  pace_key      text    not null,
+  job_id        text    not null,
+  first_at      integer not null,
+  until_at      integer not null,
+  primary key (kind, task, pace_key)
+) strict, without rowid;
+create index holdfast_pacing_job on holdfast_pacing (job_id);
+create index holdfast_pacing_until on holdfast_pacing (until_at);
+
+-- ── Workers ──────────────────────────────────────────────────────────────────────────────────────
 -- Every running worker has a row. The database refuses a second active worker in a slot.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_worker_type (
   name          text    not null primary key check (length(name) between 1 and 128),
@@ -300,6 +443,9 @@ create table holdfast_worker (
   running       integer not null default 0,
   loop_delay_ms integer not null default 0,
   memory_bytes  integer not null default 0,
+  -- The stack of a main thread that a task has blocked, and for how long.
+  blocked_ms    integer not null default 0,
+  blocked_stack text,
   check ((status = 'stopped') = (stopped_at is not null))
 ) strict, without rowid;
 create unique index holdfast_worker_slot on holdfast_worker (type, slot) where status in ('starting', 'running');
@@ -386,10 +532,8 @@ create table holdfast_unregistered_worker (
   heartbeat_at  integer not null
 ) strict, without rowid;
 
--- -------------------------------------------------------------------------------------------------
--- Steps and events
+-- ── Steps and events ─────────────────────────────────────────────────────────────────────────────
 -- Completed steps are saved, so a job resumes after a crash without repeating them.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_step (
   job_id        text    not null,
@@ -435,10 +579,8 @@ create table holdfast_wait (
 ) strict, without rowid;
 create index holdfast_wait_event on holdfast_wait (name, event_key);
 
--- -------------------------------------------------------------------------------------------------
--- Reports
+-- ── Reports ──────────────────────────────────────────────────────────────────────────────────────
 -- Progress, log lines and reports that a running job emits, numbered per job.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_report (
   job_id        text    not null,
@@ -455,11 +597,157 @@ create table holdfast_report (
 create trigger holdfast_report_is_written_once before update on holdfast_report
 begin select raise(abort, 'holdfast: a report is written once and never updated'); end;
 
--- -------------------------------------------------------------------------------------------------
--- Workflows
+-- ── Schedules ────────────────────────────────────────────────────────────────────────────────────
+-- next_at is the tick that is handled next. A scheduler moves it, writes the run of the tick and
+-- enqueues its job in one transaction. The key of schedule_run allows one run of a tick, even if
+-- next_at was set back.
+
+create table holdfast_schedule (
+  name          text    not null primary key check (length(name) between 1 and 128),
+  task          text    not null check (length(task) between 1 and 128),
+  payload       text    not null,
+  options       text    not null,
+  cron          text    check (length(cron) between 1 and 256),
+  time_zone     text    check (length(time_zone) between 1 and 64),
+  every_ms      integer check (every_ms >= 1000),
+  offset_ms     integer check (offset_ms >= 0 and offset_ms < every_ms),
+  missed        text    not null check (missed in ('skip', 'once', 'all')),
+  missed_limit  integer not null check (missed_limit between 1 and 1000),
+  overlap       text    not null check (overlap in ('allow', 'skip', 'queue')),
+  description   text,
+  next_at       integer,
+  since_at      integer not null,
+  last_at       integer,
+  paused_at     integer,
+  paused_by     text    check ((paused_at is null) = (paused_by is null)),
+  declared_by   text,
+  declared      text    check ((declared_by is null) = (declared is null)),
+  revision      integer not null check (revision >= 1),
+  created_at    integer not null,
+  updated_at    integer not null,
+  missed_count  integer not null check (missed_count >= 0),
+  queued_count  integer not null check (queued_count >= 0),
+  error         text,
+  error_at      integer,
+  check ((cron is null) = (every_ms is not null)),
+  check ((cron is null) = (time_zone is null)),
+  check ((every_ms is null) = (offset_ms is null))
+) strict, without rowid;
+create index holdfast_schedule_next on holdfast_schedule (next_at)
+  where paused_at is null and next_at is not null;
+create index holdfast_schedule_queued on holdfast_schedule (name) where queued_count > 0;
+create index holdfast_schedule_declared on holdfast_schedule (declared_by) where declared_by is not null;
+
+create table holdfast_schedule_run (
+  schedule      text    not null,
+  tick          integer not null,
+  is_manual     integer not null check (is_manual in (0, 1)),
+  outcome       text    not null check (outcome in ('enqueued', 'joined', 'queued', 'skipped')),
+  job_id        text    check ((job_id is null) = (outcome in ('queued', 'skipped'))),
+  at            integer not null,
+  -- 0: its job is known to have ended, or it has none. A tick that must not overlap looks at the others alone.
+  is_open       integer not null default 1 check (is_open in (0, 1)),
+  primary key (schedule, tick, is_manual)
+) strict, without rowid;
+create index holdfast_schedule_run_job on holdfast_schedule_run (job_id) where job_id is not null;
+create index holdfast_schedule_run_queued on holdfast_schedule_run (schedule, tick) where outcome = 'queued';
+create index holdfast_schedule_run_open on holdfast_schedule_run (schedule, tick)
+  where is_open = 1 and job_id is not null;
+
+-- ── Flows and batches ────────────────────────────────────────────────────────────────────────────
+-- Jobs that wait for the ends of other jobs.
+
+create table holdfast_flow (
+  id            text    not null,
+  kind          text    not null check (kind in ('flow', 'batch')),
+  name          text    not null check (length(name) between 1 and 128),
+  size          integer not null check (size >= 0),
+  callback_id   text,
+  created_at    integer not null check (created_at > 0),
+  primary key (id)
+) strict, without rowid;
+
+-- A row of each job that waits for others or belongs to a flow. A transaction that makes another job wait
+-- for this one changes the row, and the transaction in which this one ends locks it: so the second sees
+-- what the first wrote. start_at and delay_ms say when the job starts once it is released; ended_by is the
+-- job whose failure or cancellation ended it.
+create table holdfast_flow_job (
+  job_id        text    not null,
+  flow_id       text,
+  name          text    check (name is null or length(name) between 1 and 128),
+  awaited       integer not null default 0,
+  start_at      integer,
+  delay_ms      integer,
+  ended_by      text,
+  primary key (job_id)
+) strict, without rowid;
+create unique index holdfast_flow_job_of on holdfast_flow_job (flow_id, job_id) where flow_id is not null;
+create unique index holdfast_flow_job_name on holdfast_flow_job (flow_id, name) where name is not null;
+
+-- What each job was to wait for, kept as long as the job.
+create table holdfast_job_after (
+  job_id        text    not null,
+  position      integer not null check (position >= 1),
+  on_id         text    not null,
+  on_failed     text    not null check (on_failed in ('fail', 'cancel', 'ignore')),
+  on_cancelled  text    not null check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  primary key (job_id, position)
+) strict, without rowid;
+create index holdfast_job_after_on on holdfast_job_after (on_id, job_id);
+
+-- What each job still waits for. The end of on_id deletes the row and subtracts it from missing. With
+-- look = 1 maintenance looks whether on_id has ended: its end does not do that by itself.
+create table holdfast_dep (
+  job_id        text    not null,
+  on_id         text    not null,
+  on_failed     text    not null check (on_failed in ('fail', 'cancel', 'ignore')),
+  on_cancelled  text    not null check (on_cancelled in ('fail', 'cancel', 'ignore')),
+  look          integer not null check (look in (0, 1)),
+  primary key (job_id, on_id)
+) strict, without rowid;
+create index holdfast_dep_on on holdfast_dep (on_id, job_id);
+create index holdfast_dep_look on holdfast_dep (on_id) where look = 1;
+
+-- One row, locked by calls that could close a circle of waiting jobs together with another such call.
+create table holdfast_flow_gate (
+  id            integer not null primary key check (id = 1),
+  passed        integer not null
+) strict;
+insert into holdfast_flow_gate (id, passed) values (1, 0);
+
+-- ── Bulk actions ─────────────────────────────────────────────────────────────────────────────────
+-- A change of all jobs that match a filter. Any process carries it out, chunk by chunk: the row is locked for
+-- each chunk, and (walk, before_id) says where the next one begins. "carrier" only keeps others from trying.
+
+create table holdfast_bulk_action (
+  id            text    not null primary key,
+  action        text    not null check (action in ('retry', 'cancel', 'delete', 'move', 'priority')),
+  filter        text    not null,
+  terms         text    not null,
+  dry_run       integer not null check (dry_run in (0, 1)),
+  actor         text    not null,
+  reason        text,
+  trace_id      text,
+  status        text    not null check (status in ('running', 'done', 'stopped', 'failed')),
+  walk          text    not null,
+  before_id     text,
+  looked        integer not null default 0 check (looked >= 0),
+  matched       integer not null default 0 check (matched >= 0),
+  changed       integer not null default 0 check (changed >= 0),
+  refused       integer not null default 0 check (refused >= 0),
+  sample        text    not null,
+  refusals      text    not null,
+  error         text,
+  carrier       text,
+  created_at    integer not null,
+  changed_at    integer not null,
+  ended_at      integer check ((status = 'running') = (ended_at is null))
+) strict, without rowid;
+create index holdfast_bulk_action_open on holdfast_bulk_action (id) where ended_at is null;
+
+-- ── Workflows ────────────────────────────────────────────────────────────────────────────────────
 -- Declarations, and the items that move through them. The database checks every move against the
 -- declaration and writes the audit line itself, so SQL typed by hand cannot go around either.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_workflow (
   name          text    not null primary key check (length(name) between 1 and 128),
@@ -762,10 +1050,8 @@ begin
                         and status = new.new_status and revision = new.revision);
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Locks
+-- ── Locks ────────────────────────────────────────────────────────────────────────────────────────
 -- A row stays when its lock is released, because the fencing token must never go down.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_lock (
   name          text    not null primary key check (length(name) between 1 and 255),
@@ -800,11 +1086,9 @@ create table holdfast_lock_stat (
   primary key (minute, type, source)
 ) strict, without rowid;
 
--- -------------------------------------------------------------------------------------------------
--- Audit of operators
+-- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_audit (
   id            text    not null primary key,
@@ -856,10 +1140,13 @@ create trigger holdfast_audit_is_kept before delete on holdfast_audit
 when not exists (select 1 from holdfast_audit_head where pruned_seq >= old.seq)
 begin select raise(abort, 'holdfast: the audit is deleted by its retention only'); end;
 
--- A copy continues where retention cut the audit of its source; the line about that cut comes with it.
+-- The head moves only to the line that follows it. A copy continues where retention cut the audit of its
+-- source; the line about that cut comes with it.
 create trigger holdfast_audit_head_grows before update on holdfast_audit_head
-when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
-      or new.seq = old.seq and new.hash <> old.hash)
+when (new.seq <> old.seq or new.hash <> old.hash or new.pruned_seq < old.pruned_seq)
+  and not (new.pruned_seq >= old.pruned_seq and new.seq = old.seq + 1
+           and exists (select 1 from holdfast_audit
+                        where seq = new.seq and hash = new.hash and previous_hash = old.hash))
   and not (exists (select 1 from holdfast_copy where ended_at is null)
            and old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash)
 begin select raise(abort, 'holdfast: the audit grows line by line'); end;
@@ -906,10 +1193,8 @@ begin
   select raise(abort, 'holdfast: a workflow with items stays, and how long it keeps them changes with a line of the audit that says so');
 end;
 
--- -------------------------------------------------------------------------------------------------
--- Statistics
+-- ── Statistics ───────────────────────────────────────────────────────────────────────────────────
 -- Jobs by state, and arrivals and ends in each minute, so that reading them does not count rows.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_counts (
   id            integer not null primary key check (id = 1),
@@ -937,13 +1222,124 @@ create table holdfast_minute_total (
   cancelled     integer not null check (cancelled >= 0),
   run_ms_sum    integer not null check (run_ms_sum >= 0),
   run_ms_max    integer not null check (run_ms_max >= 0),
+  expired       integer not null default 0 check (expired >= 0),
+  retried       integer not null default 0 check (retried >= 0),
+  crashed       integer not null default 0 check (crashed >= 0),
+  pickups       text,
+  pending       integer check (pending >= 0),
   primary key (minute, queue)
 ) strict, without rowid;
 
--- -------------------------------------------------------------------------------------------------
--- Alerts
+-- span_total has longer steps than minute_total, and the sum of all queues (queue ''). Workers write
+-- how long jobs waited into pickup_stat; the process that folds a minute adds that up.
+create table holdfast_span_total (
+  step_ms       integer not null,
+  at            integer not null,
+  queue         text    not null,
+  arrived       integer not null check (arrived >= 0),
+  done          integer not null check (done >= 0),
+  failed        integer not null check (failed >= 0),
+  cancelled     integer not null check (cancelled >= 0),
+  expired       integer not null check (expired >= 0),
+  retried       integer not null check (retried >= 0),
+  crashed       integer not null check (crashed >= 0),
+  run_ms_sum    integer not null check (run_ms_sum >= 0),
+  run_ms_max    integer not null check (run_ms_max >= 0),
+  pickups       text,
+  pending       integer,
+  check (at % step_ms = 0),
+  primary key (step_ms, queue, at)
+) strict, without rowid;
+
+create table holdfast_pickup_stat (
+  minute        integer not null,
+  queue         text    not null,
+  source        text    not null,
+  waits         text    not null,
+  check (minute % 60000 = 0),
+  primary key (minute, queue, source)
+) strict, without rowid;
+
+create table holdfast_task_stat (
+  hour          integer not null,
+  task          text    not null,
+  source        text    not null,
+  runs          text    not null,
+  check (hour % 3600000 = 0),
+  primary key (task, hour, source)
+) strict, without rowid;
+create index holdfast_task_stat_hour on holdfast_task_stat (hour);
+
+create table holdfast_lock_span (
+  at            integer not null,
+  type          text    not null,
+  acquisitions  integer not null check (acquisitions >= 0),
+  timeouts      integer not null check (timeouts >= 0),
+  wait_ms_sum   integer not null check (wait_ms_sum >= 0),
+  held_ms_max   integer not null check (held_ms_max >= 0),
+  waits         text    not null,
+  check (at % 900000 = 0),
+  primary key (at, type)
+) strict, without rowid;
+
+create table holdfast_build (
+  version       text    not null check (length(version) between 1 and 128),
+  first_at      integer not null,
+  last_at       integer not null,
+  primary key (version)
+) strict, without rowid;
+create index holdfast_build_first on holdfast_build (first_at);
+
+-- ── Tasks ────────────────────────────────────────────────────────────────────────────────────────
+-- What workers say about the tasks that they run: the JSON schema of the input, for forms.
+
+create table holdfast_task (
+  name          text    not null check (length(name) between 1 and 128),
+  input_schema  text,
+  version       text    not null,
+  seen_at       integer not null,
+  primary key (name)
+) strict, without rowid;
+
+-- ── Errors by kind ───────────────────────────────────────────────────────────────────────────────
+-- Errors of one task with the same name, code and message, apart from numbers and names in it. The
+-- process that folds a minute counts its errors.
+
+create table holdfast_error_kind (
+  id            text    not null check (length(id) = 32),
+  task          text    not null,
+  name          text    not null,
+  code          text,
+  message       text    not null,
+  sample        text    not null,
+  sample_job    text    not null,
+  state         text    not null check (state in ('open', 'resolved', 'muted')),
+  first_at      integer not null,
+  last_at       integer not null,
+  first_build   text,
+  builds        text    not null,
+  failed        integer not null check (failed >= 0),
+  retried       integer not null check (retried >= 0),
+  changed_at    integer,
+  changed_by    text,
+  resolved_in   text,
+  came_back_at  integer,
+  primary key (id)
+) strict, without rowid;
+create index holdfast_error_kind_last on holdfast_error_kind (state, last_at);
+
+create table holdfast_error_hour (
+  kind_id       text    not null check (length(kind_id) = 32),
+  hour          integer not null,
+  failed        integer not null check (failed >= 0),
+  retried       integer not null check (retried >= 0),
+  check (hour % 3600000 = 0),
+  primary key (kind_id, hour)
+) strict, without rowid;
+create index holdfast_error_hour_at on holdfast_error_hour (hour);
+
+-- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────
 -- The unique index allows one open alert of a rule and subject, even if two processes raise it.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_alert (
   id            text    not null primary key check (length(id) = 36),
@@ -963,10 +1359,8 @@ create unique index holdfast_alert_open on holdfast_alert (rule, subject) where 
 create index holdfast_alert_status on holdfast_alert (status, id);
 create index holdfast_alert_ended on holdfast_alert (resolved_at) where resolved_at is not null;
 
--- -------------------------------------------------------------------------------------------------
--- API tokens and idempotency keys
+-- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────
 -- Only the hash of a token is stored. A request row holds the response to an idempotency key.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_token (
   id            text    not null primary key check (length(id) = 36),
@@ -992,10 +1386,22 @@ create table holdfast_request (
 ) strict, without rowid;
 create index holdfast_request_begun on holdfast_request (begun_at);
 
--- -------------------------------------------------------------------------------------------------
--- Traces
+-- ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
+-- A person signs in with a token and gets a cookie; only the hash of its secret is stored. Without a
+-- token_id, the session belongs to the token of the configuration, which is part of the hash.
+
+create table holdfast_session (
+  hash          text    not null check (length(hash) = 64),
+  token_id      text,
+  created_at    integer not null,
+  expires_at    integer not null,
+  primary key (hash)
+) strict, without rowid;
+create index holdfast_session_token on holdfast_session (token_id, created_at);
+create index holdfast_session_expires on holdfast_session (expires_at);
+
+-- ── Traces ───────────────────────────────────────────────────────────────────────────────────────
 -- The trace that a job belongs to. Few jobs have one, so it is not a column of job.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_job_trace (
   job_id        text    not null primary key,
@@ -1003,12 +1409,10 @@ create table holdfast_job_trace (
   tracestate    text
 ) strict, without rowid;
 
--- -------------------------------------------------------------------------------------------------
--- Copies
+-- ── Copies ───────────────────────────────────────────────────────────────────────────────────────
 -- The row of a copy from another database. While the copy is incomplete, triggers suspend the rules
 -- about how items and audit lines come into being, because both arrive with their history. A copy
 -- begins in an empty database only and never begins again, so no rule is suspended for data in use.
--- -------------------------------------------------------------------------------------------------
 
 create table holdfast_copy (
   id            integer not null primary key check (id = 1),

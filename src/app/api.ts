@@ -54,6 +54,9 @@ const COUNT_EVERY_MS = 30_000;
 const CLOCK_FOR_MS = 5_000;
 const CLOCK_WAIT_MS = 1_000;
 
+/** The response to the request says which tasks are unknown. */
+const saidAlready = (): void => {};
+
 export interface ApiParts {
   readonly holdfast: Holdfast;
   /** Tasks whose schemas validate jobs enqueued over HTTP; other tasks are accepted unchecked. */
@@ -188,7 +191,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...flowRoutes({
       flows: holdfast.flows,
       withIds: (newId) => {
-        const flows = { store, jobs, newId, write: store.flows, tasks };
+        const flows = { store, jobs, newId, write: store.flows, tasks, onNamed: saidAlready };
         return { flows: new Flows(flows), batches: new Batches(flows) };
       },
       tasks,

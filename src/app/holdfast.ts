@@ -26,7 +26,7 @@ import type { LockBackend, LockMode } from "../locks/lock.ts";
 import { Locks, openLocks } from "../locks/locks.ts";
 import { SqlLock } from "../locks/store.ts";
 import { Queues } from "../queues/queues.ts";
-import { Enqueuer } from "../registry/marks.ts";
+import { Enqueuer, type Warn } from "../registry/marks.ts";
 import { inputSchemaOf } from "../registry/tasks.ts";
 import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
@@ -46,6 +46,8 @@ interface HoldfastParts {
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
+  /** What a user should hear without a logger too. */
+  readonly warn: Warn;
   /** The build of the application. */
   readonly version: string;
   readonly redaction?: Redaction;
@@ -132,11 +134,18 @@ export async function openHoldfast(
   const store = isStore(location) ? location : await openStore(location, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
-    await warnOfHazards(store, options.logger);
+    const guarded = guardedLogger(redactingLogger(logger, redaction));
+    const warn: Warn =
+      options.logger === undefined
+        ? (_, message) => process.emitWarning(message, { type: "HoldfastWarning" })
+        : (facts, message) => guarded.warn(facts, message);
+    // The application's own tables may seem to have disappeared.
+    for (const hazard of await store.db.hazards()) warn({ event: "database:hazard" }, hazard);
     return new Holdfast({
       store,
       runtime,
-      logger: guardedLogger(redactingLogger(logger, redaction)),
+      logger: guarded,
+      warn,
       version: version ?? appVersion(systemRuntime),
       redaction,
       locks: {
@@ -148,14 +157,6 @@ export async function openHoldfast(
   } catch (error) {
     await store.close();
     throw error;
-  }
-}
-
-/** Without a logger too: the application's own tables may seem to have disappeared. */
-async function warnOfHazards({ db }: Store, logger: Logger | undefined): Promise<void> {
-  for (const hazard of await db.hazards()) {
-    if (logger === undefined) process.emitWarning(hazard, { type: "HoldfastWarning" });
-    else guardedLogger(logger).warn({ event: "database:hazard" }, hazard);
   }
 }
 
@@ -216,7 +217,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
   #isLeaving = false;
 
   /** @internal Applications call openHoldfast(). */
-  constructor({ store, runtime, logger, version, redaction, locks }: HoldfastParts) {
+  constructor({ store, runtime, logger, warn, version, redaction, locks }: HoldfastParts) {
     super();
     this.redaction = redaction ?? new Redaction();
     this.store = store;
@@ -233,11 +234,12 @@ export class Holdfast extends Sender implements AsyncDisposable {
     const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
     this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
-    this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
+    this.#enqueuer = new Enqueuer({ store, workers: this.workers, runtime, logger, warn, version });
     this.#watches = new Watches({ store, runtime });
     const parts = { results: this.#results, watches: this.#watches, newId, explainer };
     this.jobs = new Jobs(store, parts);
-    const flows = { store, jobs: this.jobs, newId, write: store.flows };
+    const onNamed = (tasks: readonly string[]): void => this.onNamed(tasks);
+    const flows = { store, jobs: this.jobs, newId, write: store.flows, onNamed };
     this.flows = new Flows(flows);
     this.batches = new Batches(flows);
     this.bulk = new BulkActions({ store, runtime, logger, newId });
@@ -263,7 +265,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
    */
   within(tx: unknown): Within {
     const { store, jobs, runtime, workflows, newId } = this;
-    return new Within({ store, jobs, runtime, workflows, newId, tx });
+    const onNamed = (tasks: readonly string[]): void => this.onNamed(tasks);
+    return new Within({ store, jobs, runtime, workflows, newId, tx, onNamed });
   }
 
   /**
@@ -411,6 +414,11 @@ export class Holdfast extends Sender implements AsyncDisposable {
     }
     this.#enqueuer.note();
     return accepted;
+  }
+
+  /** @internal */
+  protected onNamed(tasks: readonly string[]): void {
+    this.#enqueuer.noteNames(tasks);
   }
 
   /** @internal */

@@ -22,6 +22,8 @@ interface WithinParts {
   readonly workflows: Workflows;
   /** The user's transaction. */
   readonly tx: unknown;
+  /** Jobs of these tasks were enqueued by name. */
+  readonly onNamed: (tasks: readonly string[]) => void;
 }
 
 /** After a rollback, the jobs and events never existed, and no worker is woken for them. */
@@ -46,15 +48,15 @@ export class Within extends Sender {
     this.newId = parts.newId;
     this.jobs = parts.jobs;
     this.workflows = new WorkflowsWithin(parts);
-    const { store, tx, newId, jobs } = parts;
+    const { store, tx, newId, jobs, onNamed } = parts;
     const write: FlowsParts["write"] = {
       enqueue: (flow, news) =>
         store.db.inUserTransaction(tx, (joined) => store.flows.in(joined).enqueue(flow, news)),
       add: (flow, news) =>
         store.db.inUserTransaction(tx, (joined) => store.flows.in(joined).add(flow, news)),
     };
-    this.flows = new Flows({ store, jobs, newId, write });
-    this.batches = new Batches({ store, jobs, newId, write });
+    this.flows = new Flows({ store, jobs, newId, write, onNamed });
+    this.batches = new Batches({ store, jobs, newId, write, onNamed });
   }
 
   /** As `holdfast.jobs.cancel`. */
@@ -71,6 +73,11 @@ export class Within extends Sender {
   protected writeJobs(news: readonly NewJob[]): Promise<Enqueued[]> {
     const { store, tx } = this.#parts;
     return store.db.inUserTransaction(tx, (joined) => store.jobs.in(joined).enqueue(news));
+  }
+
+  /** @internal */
+  protected onNamed(tasks: readonly string[]): void {
+    this.#parts.onNamed(tasks);
   }
 
   /** @internal */

@@ -62,7 +62,8 @@ export async function openForLooking(url: string): Promise<Holdfast> {
 /** For commands that enqueue or configure. No worker would read a database that exists because a setting was forgotten. */
 export async function openForChanging(url: string, say: (line: string) => void): Promise<Holdfast> {
   refuseMissingDefault();
-  return openForWork(url, say);
+  // They say by themselves what a service would log.
+  return openForWork(url, say, { logger: silentLogger });
 }
 
 function refuseMissingDefault(): void {

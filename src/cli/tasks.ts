@@ -4,6 +4,7 @@ import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { HoldfastError, UnknownTaskError } from "../core/errors.ts";
 import { type Task, taskMap } from "../core/task.ts";
+import { installHint } from "../core/text.ts";
 import type { RunHook } from "../worker/events.ts";
 import type { Schedule } from "../schedules/schedule.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
@@ -89,7 +90,7 @@ function helpWith(error: unknown, what: string): string {
   if (file !== null) {
     return `. Node runs TypeScript without resolving such imports: write "${file}", ${OTHER_WAYS}`;
   }
-  if (!isMoreThanTypes(error)) return "";
+  if (!isMoreThanTypes(error)) return installHint(what);
   return `. Node only strips types, and does not support enums, decorators and parameter properties: avoid them, ${OTHER_WAYS}`;
 }
 

@@ -12,6 +12,7 @@ import {
   setting,
   shown,
 } from "./kind.ts";
+import { installHint } from "../core/text.ts";
 import { redacted } from "./secrets.ts";
 
 export const ENVIRONMENT = "environment";
@@ -148,7 +149,8 @@ function refused(name: string, problem: string): Read<null> {
 }
 
 function wordsOf(error: unknown): string {
-  return redacted(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+  const words = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return redacted(`${words}${installHint(words)}`);
 }
 
 /** A value from one source. */

@@ -19,6 +19,13 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return meant === null ? "" : ` Did you mean ${meant}?`;
 }
 
+/** What to do about a module that is not found because its package is not installed, to append. */
+export function installHint(message: string): string {
+  const [, name] =
+    /Cannot find (?:package|module) '((?:@[\w.-]+\/)?\w[\w.-]*)[/']/.exec(message) ?? [];
+  return name === undefined ? "" : `. Install the package: npm install ${name}`;
+}
+
 /** The known names, and which of them was probably meant: two sentences to append. */
 export function knownNames(name: string, known: readonly string[]): string {
   if (known.length === 0) return "";

@@ -36,6 +36,8 @@ export interface FlowsParts {
   readonly newId: () => string;
   /** How jobs are written: in a transaction of ours or of the user's. */
   readonly write: Pick<FlowsStore, "enqueue" | "add">;
+  /** Jobs of these tasks were enqueued by name. */
+  readonly onNamed: (tasks: readonly string[]) => void;
   /** Tasks whose schemas check the inputs of flows that are given as data. */
   readonly tasks?: ReadonlyMap<string, Task>;
 }
@@ -170,6 +172,7 @@ export class Flows {
       {
         newId: () => ids[at++] as string,
         write: (news) => write(asMembers(id, planned, news)),
+        onNamed: this.#parts.onNamed,
       },
     );
     const { jobs } = this.#parts;
@@ -408,7 +411,7 @@ export class Batches {
   ): Promise<Batch>;
   async enqueue(name: string, jobs: readonly Call[], options: BatchOptions = {}): Promise<Batch> {
     checkKnown(options, BATCH_OPTIONS);
-    const { newId, write } = this.#parts;
+    const { newId, write, onNamed } = this.#parts;
     const id = newId();
     const calls = callsOf(jobs, FLOW_JOBS_MAX - 1);
     const { callback } = options;
@@ -416,6 +419,7 @@ export class Batches {
     const flow: NewFlow = { id, kind: "batch", name: checkName("name", name), callback: last };
     const all = last === null ? calls : [...calls, ...callsOf([callback as Call])];
     const enqueued = await enqueue(all, {
+      onNamed,
       newId: () => calledId(newId()),
       write: (news) =>
         write.enqueue(
@@ -443,12 +447,13 @@ export class Batches {
     jobs: { readonly [At in keyof Tasks]: TaskCall<Tasks[At]> },
   ): Promise<Job<unknown>[]>;
   async add(id: string, jobs: readonly Call[]): Promise<Job<unknown>[]> {
-    const { newId, write, store } = this.#parts;
+    const { newId, write, store, onNamed } = this.#parts;
     const batch = await store.flows.find(checkText("id", id));
     if (batch === null) throw new FlowNotFoundError({ id });
     const before = batch.callback === null ? [] : [{ id: batch.callback, ...ALL_ENDS }];
     const calls = callsOf(jobs, FLOW_JOBS_MAX);
     const enqueued = await enqueue(calls, {
+      onNamed,
       newId: () => calledId(newId()),
       write: (news) =>
         write.add(

@@ -47,6 +47,8 @@ export abstract class Sender {
 
   /** @internal */
   protected abstract writeJobs(news: readonly NewJob[]): Promise<Enqueued[]>;
+  /** @internal Jobs of these tasks were enqueued by name. */
+  protected abstract onNamed(tasks: readonly string[]): void;
   /** @internal */
   protected abstract writeEvent(event: NewEvent): Promise<Emitted>;
 
@@ -125,7 +127,8 @@ export abstract class Sender {
 
   /** @internal For requests: their jobs are of several tasks, with ids that make a repeated request harmless. */
   enqueueCalls(calls: readonly EnqueueCall[], newId: () => string): Promise<Enqueued[]> {
-    return enqueue(calls, { newId, write: (news) => this.writeJobs(news) });
+    const onNamed = (tasks: readonly string[]): void => this.onNamed(tasks);
+    return enqueue(calls, { newId, write: (news) => this.writeJobs(news), onNamed });
   }
 
   async #enqueueAll(calls: readonly EnqueueCall[]): Promise<Job<unknown>[]> {
@@ -458,6 +461,8 @@ export interface EnqueueCall {
 interface EnqueueTarget {
   readonly newId: () => string;
   readonly write: (news: readonly NewJob[]) => Promise<Enqueued[]>;
+  /** Gets the tasks that the calls give by name. */
+  readonly onNamed: (tasks: readonly string[]) => void;
 }
 
 /**
@@ -466,13 +471,15 @@ interface EnqueueTarget {
  */
 export function enqueue(
   calls: readonly EnqueueCall[],
-  { newId, write }: EnqueueTarget,
+  { newId, write, onNamed }: EnqueueTarget,
 ): Promise<Enqueued[]> {
   const checkAndWrite = async (span: OpenSpan | null): Promise<Enqueued[]> => {
     const news: NewJob[] = [];
     for (const call of calls) news.push(...(await jobsOf(call, newId, span?.trace)));
     span?.add(factsOf(news));
-    return write(news);
+    const written = await write(news);
+    onNamed(calls.flatMap(({ task }) => (typeof task === "string" ? [task] : [])));
+    return written;
   };
   const [first] = calls;
   if (first === undefined || !isTracing()) return checkAndWrite(null);

@@ -4,6 +4,9 @@ import type { Runtime } from "../core/runtime.ts";
 import { isKnownVersion } from "../core/version.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
+import type { WorkersStore } from "./store.ts";
+import { TASKS_MAX, whyUnknown } from "./tasks.ts";
+import type { Workers } from "./workers.ts";
 
 /** Of each kind, newest first; a chart joins marks that are near to each other. */
 const MARKS_MAX = 100;
@@ -91,21 +94,32 @@ export async function marksSince(engine: Engine, from: number): Promise<Mark[]> 
   return marks.toSorted((a, b) => a.at - b.at);
 }
 
-// Records about once a minute which build of the application enqueues jobs. No caller waits for it or fails with it.
+// Records about once a minute which build of the application enqueues jobs, and looks once for each task that is enqueued by
+// name whether workers know it. No caller waits for it or fails with it.
 
 const NOTE_EVERY_MS = 60_000;
 
+/** Names that are looked up in the life of a process. */
+const NAMES_MAX = 1_000;
+
+/** Logs a warning, or prints it where the application gave no logger. */
+export type Warn = (facts: object, message: string) => void;
+
 interface EnqueuerParts {
-  readonly store: { readonly workers: { noteEnqueuer(version: string): Promise<void> } };
+  readonly store: { readonly workers: Pick<WorkersStore, "noteEnqueuer" | "taskNames"> };
+  readonly workers: Workers;
   readonly runtime: Runtime;
   readonly logger: Logger;
+  readonly warn: Warn;
   readonly version: string;
 }
 
 export class Enqueuer {
   readonly #parts: EnqueuerParts;
+  readonly #names = new Set<string>();
   #notedAt = Number.NEGATIVE_INFINITY;
-  #noting: Promise<void> | null = null;
+  /** One after the other. */
+  #noting: Promise<void> = Promise.resolve();
 
   constructor(parts: EnqueuerParts) {
     this.#parts = parts;
@@ -113,24 +127,44 @@ export class Enqueuer {
 
   /** Jobs were enqueued. */
   note(): void {
-    const { runtime, version } = this.#parts;
+    const { store, runtime, version } = this.#parts;
     const now = runtime.monotonic();
     if (!isKnownVersion(version) || now - this.#notedAt < NOTE_EVERY_MS) return;
     this.#notedAt = now;
-    this.#noting = this.#write();
+    this.#after(() => store.workers.noteEnqueuer(version));
   }
 
-  /** Waits for a write in progress. */
+  /** Jobs of these tasks were enqueued by name, which may be misspelt. */
+  noteNames(tasks: readonly string[]): void {
+    for (const task of tasks) {
+      if (this.#names.has(task) || this.#names.size >= NAMES_MAX) continue;
+      this.#names.add(task);
+      this.#after(() => this.#lookUp(task));
+    }
+  }
+
+  /** Waits for what is in progress. */
   async stop(): Promise<void> {
     await this.#noting;
   }
 
-  async #write(): Promise<void> {
-    const { store, logger, version } = this.#parts;
+  #after(next: () => Promise<void>): void {
+    this.#noting = this.#queued(this.#noting, next);
+  }
+
+  async #queued(before: Promise<void>, next: () => Promise<void>): Promise<void> {
+    await before;
     try {
-      await store.workers.noteEnqueuer(version);
+      await next();
     } catch (error) {
-      logger.debug({ err: error }, "could not record which build enqueues");
+      this.#parts.logger.debug({ err: error }, "could not record or look up what is enqueued");
     }
+  }
+
+  async #lookUp(task: string): Promise<void> {
+    const { store, workers, warn } = this.#parts;
+    const known = await store.workers.taskNames(TASKS_MAX);
+    const why = await whyUnknown(task, { known, workers });
+    if (why !== null) warn({ event: "task:unknown", task }, why);
   }
 }

@@ -303,6 +303,13 @@ export class SqlWorkers {
     );
   }
 
+  /** The tasks that workers have had, by name. */
+  async taskNames(limit: number): Promise<string[]> {
+    const rows = await this.#engine.all<{ name: string }>(sql`
+      select name from holdfast.task order by name limit ${limit}`);
+    return rows.map(({ name }) => name);
+  }
+
   /** The builds that enqueued jobs within this time, most recent first. */
   enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
     const now = this.#engine.now();

@@ -7,8 +7,8 @@ import type { JobView } from "../jobs/jobs.ts";
 import { activeStates, type UnregisteredWorker, type WorkerRecord } from "./worker-record.ts";
 import { isRunnable, type Workers } from "./workers.ts";
 
-/** Tasks of one worker that are recorded. */
-const TASKS_MAX = 500;
+/** Tasks of one worker that are recorded, and tasks that are read. */
+export const TASKS_MAX = 500;
 
 /** A longer schema makes no form that people fill in. */
 const SCHEMA_LENGTH_MAX = 65_536;
@@ -74,6 +74,22 @@ export function knownTasks(engine: Engine): Promise<TaskRecord[]> {
       from holdfast.task
      order by name
      limit ${TASKS_MAX}`);
+}
+
+/**
+ * Why jobs of a task that was given by name may wait for good. Null: workers have or had it, or it cannot be known, because
+ * no worker has run here or programs that acquire leases do not say their tasks.
+ */
+export async function whyUnknown(
+  task: string,
+  { known, workers }: { readonly known: readonly string[]; readonly workers: Workers },
+): Promise<string | null> {
+  if (known.length === 0 || known.length >= TASKS_MAX || known.includes(task)) return null;
+  const live = await workers.list({ limit: WORKERS_SEEN_MAX });
+  if (live.some(({ tasks }) => tasks.includes(task))) return null;
+  const leases = (await workers.unregistered()).filter(({ kind }) => kind === "leases");
+  if (leases.some(({ tasks }) => tasks === null || tasks.includes(task))) return null;
+  return `No worker has had the task '${task}' so far: jobs of it wait for one that does.${didYouMean(task, known)}`;
 }
 
 // Whether a live worker can run a job. Such jobs are accepted anyway: their worker may come with the next deployment.

@@ -48,6 +48,23 @@ suite("a tasks module that imports as TypeScript projects do", () => {
   });
 });
 
+suite("a tasks module that imports a package that is not installed", () => {
+  test("is refused with the command that installs it", async () => {
+    const cases = {
+      'import "no-such-package";': "npm install no-such-package",
+      'import "@no-such/package/part.js";': "npm install @no-such/package",
+      'import { createRequire } from "node:module"; createRequire(import.meta.url)("no-such/x");':
+        "npm install no-such",
+    };
+    for (const [lines, command] of Object.entries(cases)) {
+      assert.ok((await said(lines)).endsWith(`Install the package: ${command}`), lines);
+    }
+    for (const lines of ['import "./nowhere.js";', 'import "/nowhere/at-all.js";']) {
+      assert.doesNotMatch(await said(lines), /npm install/);
+    }
+  });
+});
+
 suite("a tasks module with TypeScript syntax that Node does not support", () => {
   test("gets a hint about the syntax", async () => {
     for (const lines of [

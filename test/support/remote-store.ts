@@ -296,6 +296,7 @@ const VERBS = {
     "prune",
     "noteEnqueuer",
     "enqueuers",
+    "taskNames",
     "unclaimable",
     "noteUnregistered",
     "forgetUnregistered",

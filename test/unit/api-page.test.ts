@@ -16,7 +16,7 @@ const page = readFileSync(new URL("../../docs/guide/api.md", import.meta.url), "
 
 /** Protected or private in the types, or not for applications. */
 const HIDDEN = new Set(
-  "enqueueCalls writeJobs writeEvent applyDesiredState onEvicted forsake page write find read readHistory readProgress".split(
+  "enqueueCalls writeJobs writeEvent onNamed applyDesiredState onEvicted forsake page write find read readHistory readProgress".split(
     " ",
   ),
 );

@@ -26,10 +26,15 @@ export function checkKnown(options: object, known: ReadonlySet<string>, around?:
       peerAdvice(name, known) ??
       (meant === null ? `The options are: ${[...known].join(", ")}.` : `Did you mean ${meant}?`);
     throw new InvalidArgumentError({
-      field: around === undefined ? name : `${around.field}.${name}`,
+      field: fieldIn(around, name),
       problem: `there is no such option. ${advice}`,
     });
   }
+}
+
+/** The options of a call stand by themselves in a message. */
+function fieldIn(around: Around | undefined, name: string): string {
+  return around === undefined || around.field === "options" ? name : `${around.field}.${name}`;
 }
 
 /** How one option is checked, and its default. */
@@ -90,8 +95,7 @@ export class OptionTable<Options extends object, Table extends TableOf<Options>>
     for (const [name, { check, initial, isAlways, suffix = "" }] of this.#entries) {
       const { [name]: given = initial } = options as Record<string, unknown>;
       if (given === undefined && isAlways !== true) continue;
-      const field = around === undefined ? name : `${around.field}.${name}`;
-      checked[`${name}${suffix}`] = check(field, given);
+      checked[`${name}${suffix}`] = check(fieldIn(around, name), given);
     }
     return checked as Checked<Table>;
   }

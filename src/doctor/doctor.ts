@@ -4,7 +4,7 @@
  * Each check is one query and independent: a check that the user is not permitted to run is reported as such, and the others
  * still run. Fixes use the operations that normally do the work, or check each row again first. Every fix writes an audit line.
  */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
+import { anyOperator, operatorFields, type OperatorOptions } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import {
   ClosedError,
@@ -14,7 +14,7 @@ import {
 } from "../core/errors.ts";
 import { type CheckRecord, type Finding, severities, type Severity } from "../database/check.ts";
 import { makeIds } from "../core/id.ts";
-import { checkKnown, checkList, checkWhole } from "../core/options.ts";
+import { by, checkList, optionsOf, whole, yes } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { DoctorStore } from "./store.ts";
 
@@ -68,11 +68,17 @@ export interface Fixed {
   readonly subjects: readonly string[];
 }
 
-const EXAMINE_OPTIONS = new Set(["checks", "quick", "deep", "limit", "since"]);
-
-const FIX_OPTIONS = new Set<string>(["checks", ...OPERATOR_OPTIONS]);
-
 const LIMIT_MAX = 1_000;
+
+const examineOptions = optionsOf<ExamineOptions>()({
+  checks: by(checkList<string>),
+  quick: yes(false),
+  deep: yes(false),
+  limit: whole(1, LIMIT_MAX, 10),
+  since: by((_field, since: Date | number) => instantOf(since)),
+});
+
+const fixOptions = optionsOf<FixOptions>()({ checks: by(checkList<string>), ...operatorFields });
 
 /** Rows fixed in one transaction, and the maximum number of transactions. */
 const FIX_BATCH = 500;
@@ -106,10 +112,8 @@ export class Doctor {
 
   /** Runs the checks, and returns what they found. Changes nothing. */
   async examine(options: ExamineOptions = {}): Promise<Diagnosis> {
-    checkKnown(options, EXAMINE_OPTIONS);
-    const { checks, quick = false, deep = false, limit = 10, since } = options;
-    checkWhole("limit", limit, { least: 1, most: LIMIT_MAX });
-    const look = { limit, deep, sinceAt: since === undefined ? null : instantOf(since) };
+    const { checks, quick, deep, limit, since = null } = examineOptions.read(options);
+    const look = { limit, deep, sinceAt: since };
     const startedAt = this.#runtime.monotonic();
     const made: { checked: Checked; finding: Finding | null }[] = [];
     for (const record of await this.#wanted({ checks, quick, deep }))
@@ -131,8 +135,7 @@ export class Doctor {
 
   /** Applies the safe fixes. Returns what was fixed, by check. */
   async fix(options: FixOptions = {}): Promise<Fixed[]> {
-    checkKnown(options, FIX_OPTIONS);
-    const { checks, ...by } = options;
+    const { checks, ...audited } = fixOptions.read(options);
     const wanted = await this.#wanted({ checks, quick: false, deep: false });
     const unfixable = checks === undefined ? undefined : wanted.find(({ fixable }) => !fixable);
     if (unfixable !== undefined) {
@@ -141,7 +144,7 @@ export class Doctor {
     }
     const fixed: Fixed[] = [];
     for (const { name } of wanted.filter(({ fixable }) => fixable)) {
-      const subjects = await this.#fix(name, by);
+      const subjects = await this.#fix(name, audited);
       if (subjects.length > 0) fixed.push({ check: name, subjects });
     }
     return fixed;
@@ -153,7 +156,7 @@ export class Doctor {
     readonly deep: boolean;
   }): Promise<CheckRecord[]> {
     const all = await this.#store.checks.list();
-    if (only.checks !== undefined) return named(all, checkList("checks", only.checks));
+    if (only.checks !== undefined) return named(all, only.checks);
     if (only.quick) return all.filter(({ cost }) => cost === "quick");
     return all.filter(({ cost }) => only.deep || cost !== "deep");
   }

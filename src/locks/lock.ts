@@ -1,9 +1,9 @@
 /** An acquired lock, and how long it can be trusted. */
 import { DAY, oneOf, SECOND, setting, settled, span } from "../config/kind.ts";
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { checkLabel } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
+import { duration, optionsOf } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { answerWithin, unlessAborted } from "../core/wait.ts";
 
@@ -170,8 +170,6 @@ export const TRUSTED = 0.9;
 /** How long to wait for the answer to a release. The lock expires by itself. */
 const RELEASE_MS_MAX = 2_000;
 
-const EXTEND_OPTIONS = new Set(["ttl"]);
-
 interface LockParts {
   readonly hold: LockHold;
   readonly owner: string;
@@ -238,9 +236,8 @@ export class Lock implements AsyncDisposable {
       readonly ttl?: Duration;
     } = {},
   ): Promise<void> {
-    checkKnown(options, EXTEND_OPTIONS);
     const { backend, runtime, hold, ttlMs } = this.#parts;
-    const moreMs = options.ttl === undefined ? ttlMs : toMs("ttl", options.ttl, TTL_RANGE);
+    const { ttlMs: moreMs = ttlMs } = extendOptions.read(options);
     if (!this.held) throw this.#reason();
     const sentAt = runtime.monotonic();
     const isOurs = await unlessAborted(this.signal, () => backend.extend(hold, moreMs));
@@ -312,7 +309,11 @@ export const lockModes = ["off", "sql", "redis"] as const;
 export type LockMode = (typeof lockModes)[number];
 
 /** Limits of a lock's time to live. */
-export const TTL_RANGE = { min: 100, max: DAY } as const;
+const TTL_RANGE = { least: 100, most: DAY } as const;
+
+export const ttlOption = duration(TTL_RANGE);
+
+export const extendOptions = optionsOf<{ readonly ttl?: Duration }>()({ ttl: ttlOption });
 
 export const lockSettings = {
   locks: setting<LockMode>({
@@ -330,7 +331,7 @@ export const lockSettings = {
     env: ["HOLDFAST_LOCK_TTL"],
     flag: null,
     file: "lockTtl",
-    kind: span({ least: TTL_RANGE.min, most: TTL_RANGE.max }),
+    kind: span(TTL_RANGE),
     initial: 15 * SECOND,
     about: "How long a lock lasts unless it is extended.",
   }),

@@ -5,13 +5,13 @@
  * suspended for longer than its lock lasts. For correctness, use a constraint of the database, or compare the token.
  */
 import { hostname } from "node:os";
-import { anyOperator, AUDITED_OPTIONS, type OperatorOptions, subjects } from "../audit/entry.ts";
+import { anyOperator, type OperatorOptions, operatorOptions, subjects } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkLabel } from "../core/name.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
+import { by, duration, optionsOf, passed, whole } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { answerWithin } from "../core/wait.ts";
 import { Acquisition, LockLine } from "./acquisition.ts";
@@ -28,7 +28,8 @@ import {
   type LockRequest,
   lockSettings,
   TRACE_LENGTH_MAX,
-  TTL_RANGE,
+  extendOptions,
+  ttlOption,
 } from "./lock.ts";
 import { type LockStatistics, LockStats, type LockStatsOptions, type LockTotals } from "./stats.ts";
 import { type LocksStore, SqlLock } from "./store.ts";
@@ -43,15 +44,7 @@ const COUNTS_MS_MAX = 2_000;
 
 const LISTED_MAX = 1_000;
 
-const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
-
 const WITH_CALL = { field: "options", example: "{}: with(key, {}, async (lock) => …)" };
-
-const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
-
-const EXTEND_OPTIONS = new Set(["ttl"]);
-
-const LIST_OPTIONS = new Set(["type", "limit"]);
 
 /** How long a lock lasts, how long to wait for it, and a signal that ends the wait. */
 export interface LockOptions {
@@ -70,6 +63,22 @@ export interface WithLockOptions extends LockOptions {
   /** For how long it is extended while the function runs. Default 10 minutes. */
   readonly longest?: Duration;
 }
+
+const lockFields = {
+  ttl: ttlOption,
+  wait: duration({}),
+  trace: by((field, trace: string) => checkLabel(field, trace, TRACE_LENGTH_MAX)),
+  signal: passed<AbortSignal>(),
+};
+
+const acquireOptions = optionsOf<LockOptions>()(lockFields);
+
+const withOptions = optionsOf<WithLockOptions>()({ ...lockFields, longest: duration({}, "10m") });
+
+const listOptions = optionsOf<{ readonly type?: string; readonly limit?: number }>()({
+  type: by(checkLockKey),
+  limit: whole(1, LISTED_MAX, 100),
+});
 
 interface LocksParts {
   readonly backend: LockBackend;
@@ -99,17 +108,15 @@ export class Locks {
   readonly #held = new Set<Lock>();
   #closed = false;
 
-  readonly #ttl: Duration;
-  readonly #wait: Duration;
+  readonly #ttlMs: number;
+  readonly #waitMs: number;
 
   /** @internal Applications get it from a Holdfast. */
   constructor(parts: LocksParts) {
     this.#parts = parts;
     this.mode = parts.mode;
-    this.#ttl = parts.ttl ?? lockSettings.lockTtl.initial;
-    this.#wait = parts.wait ?? lockSettings.lockWait.initial;
-    toMs("lockTtl", this.#ttl, TTL_RANGE);
-    toMs("lockWait", this.#wait);
+    this.#ttlMs = ttlOption.check("lockTtl", parts.ttl ?? lockSettings.lockTtl.initial);
+    this.#waitMs = toMs("lockWait", parts.wait ?? lockSettings.lockWait.initial);
     this.#contender = parts.newId();
     const { store, runtime } = parts;
     this.#stats = new LockStats({ store, runtime, source: this.#contender });
@@ -124,15 +131,14 @@ export class Locks {
     options: WithLockOptions,
     run: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
-    checkKnown(options, WITH_OPTIONS, WITH_CALL);
+    const { longestMs, ttlMs = this.#ttlMs } = withOptions.read(options, WITH_CALL);
     if (typeof run !== "function") {
       const problem = "pass a function to run under the lock.";
       throw new InvalidArgumentError({ field: "run", problem });
     }
-    const { longest = "10m", ...rest } = options;
-    const longestMs = toMs("longest", longest);
+    const { longest: _longest, ...rest } = options;
     const lock = await this.acquire(key, rest);
-    const stop = this.#keep(lock, toMs("ttl", options.ttl ?? this.#ttl), longestMs);
+    const stop = this.#keep(lock, ttlMs, longestMs);
     try {
       return await run(lock);
     } finally {
@@ -146,12 +152,10 @@ export class Locks {
 
   /** Waits for the lock. The caller must extend it in time, and release it. Throws LockNotAcquiredError. */
   async acquire(key: string, options: LockOptions = {}): Promise<Lock> {
-    checkKnown(options, ACQUIRE_OPTIONS);
-    const request = this.#request(key, options);
-    const waitMs = toMs("wait", options.wait ?? this.#wait);
+    const { waitMs = this.#waitMs, signal, ...rest } = acquireOptions.read(options);
+    const request = this.#request(key, rest);
     if (this.#closed) throw new ClosedError({ what: "Holdfast" });
     const { backend, runtime } = this.#parts;
-    const { signal } = options;
     const line = this.#line;
     const acquisition = new Acquisition({ request, waitMs, signal, backend, line, runtime });
     this.acquisitions.add(acquisition);
@@ -183,8 +187,7 @@ export class Locks {
     } = {},
   ): Promise<void> {
     if (lock instanceof Lock) return lock.extend(options);
-    checkKnown(options, EXTEND_OPTIONS);
-    const ttlMs = toMs("ttl", options.ttl ?? this.#ttl, TTL_RANGE);
+    const { ttlMs = this.#ttlMs } = extendOptions.read(options);
     const hold = holdOf(lock);
     if (await this.#parts.backend.extend(hold, ttlMs)) return;
     throw new LockLostError({ ...hold, problem: "it expired or was released." });
@@ -209,13 +212,7 @@ export class Locks {
       readonly limit?: number;
     } = {},
   ): Promise<LockRecord[]> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { type } = filter;
-    const limit = checkWhole("limit", filter.limit ?? 100, { least: 1, most: LISTED_MAX });
-    return this.#parts.backend.list({
-      limit,
-      ...(type === undefined ? {} : { type: checkLockKey("type", type) }),
-    });
+    return this.#parts.backend.list(listOptions.read(filter));
   }
 
   /** The use of locks by this process since it started, by type. */
@@ -233,9 +230,8 @@ export class Locks {
    * holder learns of it at its next extension.
    */
   async forceRelease(key: string, options: OperatorOptions = {}): Promise<LockRecord | null> {
-    checkKnown(options, AUDITED_OPTIONS);
     const { backend, store, newId } = this.#parts;
-    const operator = anyOperator(options, newId);
+    const operator = anyOperator(operatorOptions.read(options), newId);
     const record = await this.inspect(key);
     if (record === null) return null;
     const action = { action: "lock.release", subject: subjects.lock(key) };
@@ -254,13 +250,16 @@ export class Locks {
     await backend.close();
   }
 
-  #request(key: string, { ttl = this.#ttl, trace }: LockOptions): LockRequest {
+  #request(
+    key: string,
+    { ttlMs = this.#ttlMs, trace }: { readonly ttlMs?: number; readonly trace?: string },
+  ): LockRequest {
     return {
       key: checkLockKey("key", key),
       holder: this.#parts.newId(),
       owner: this.#owner,
-      trace: trace === undefined ? null : checkLabel("trace", trace, TRACE_LENGTH_MAX),
-      ttlMs: toMs("ttl", ttl, TTL_RANGE),
+      trace: trace ?? null,
+      ttlMs,
       contender: this.#contender,
     };
   }

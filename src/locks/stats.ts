@@ -4,9 +4,9 @@
  * Every process writes changed counts every ten seconds, as whole rows of its own, so that a write may be lost or repeated.
  * Readers add up the rows of all processes.
  */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { Histogram } from "../core/histogram.ts";
-import { checkKnown } from "../core/options.ts";
+import { by, duration, optionsOf } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
@@ -27,9 +27,7 @@ const UNWRITTEN_MAX = 500;
 /** Rows that are added up, newest first. */
 const READ_MAX = 20_000;
 
-const STATS_OPTIONS = new Set(["last", "type"]);
-
-const LAST_RANGE = { min: MINUTE_MS, max: 7 * 24 * 3_600_000 };
+const LAST_RANGE = { least: MINUTE_MS, most: 7 * 24 * 3_600_000 };
 
 /** How often locks of a type were acquired, and how long that took. */
 export interface LockTimes {
@@ -74,6 +72,11 @@ export interface LockStatsOptions {
   /** Locks of this type. */
   readonly type?: string;
 }
+
+const statsOptions = optionsOf<LockStatsOptions>()({
+  last: duration(LAST_RANGE, "1h"),
+  type: by(checkLockKey),
+});
 
 /** The use of locks of a type by this process since it started. */
 export interface LockTotals {
@@ -157,13 +160,9 @@ export class LockStats {
   }
 
   async read(options: LockStatsOptions = {}): Promise<LockStatistics> {
-    checkKnown(options, STATS_OPTIONS);
-    const { type } = options;
-    const forMs = toMs("last", options.last ?? "1h", LAST_RANGE);
-    if (type !== undefined) checkLockKey("type", type);
+    const { lastMs: forMs, ...filter } = statsOptions.read(options);
     await this.flush();
-    const filter = { forMs, limit: READ_MAX, ...(type === undefined ? {} : { type }) };
-    return statisticsOf(await this.#parts.store.locks.stats(filter));
+    return statisticsOf(await this.#parts.store.locks.stats({ ...filter, forMs, limit: READ_MAX }));
   }
 
   /** Writes changed counts, or the next time if that fails. */

@@ -6,11 +6,11 @@
  * after its end. So one process sends it, one canary of a queue is out at a time, and all processes get its id and measure
  * the same one. Queues without a worker that knows the task get none.
  */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import { checkKnown } from "../core/options.ts";
+import { duration, optionsOf } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type AnyTask, defineTask } from "../core/task.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
@@ -25,8 +25,6 @@ const WORKERS_MAX = 1_000;
 
 /** A canary keeps its key for less than the shortest wait of the loop, or every second round would find it still held. */
 const KEY_SHARE = 0.85;
-
-const KNOWN = new Set(["interval"]);
 
 /** The result of a queue's last canary job. */
 export interface CanaryReport {
@@ -45,6 +43,8 @@ export interface CanaryOptions {
   /** How often every queue gets one. Default 60 s. */
   readonly interval?: Duration;
 }
+
+const canaryOptions = optionsOf<CanaryOptions>()({ interval: duration({ least: 1_000 }, "60s") });
 
 /** A canary does nothing. Workers to be watched get this task; see `withCanary`. */
 export const canaryTask = defineTask({
@@ -91,8 +91,7 @@ export class Canaries {
   #sent: ReadonlyMap<string, Sent> = new Map();
 
   constructor(host: CanaryHost, options: CanaryOptions = {}) {
-    checkKnown(options, KNOWN);
-    this.#intervalMs = toMs("canary.interval", options.interval ?? "60s", { min: 1_000 });
+    this.#intervalMs = canaryOptions.read(options, { field: "canary" }).intervalMs;
     this.#host = host;
     const { store, runtime, logger } = host;
     this.#jobs = store.jobs;

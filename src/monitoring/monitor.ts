@@ -3,11 +3,11 @@
  *
  * Every process may have one. The first one due counts for all and logs the summary; the others use its counts.
  */
-import { type Duration, formatMs, toMs } from "../core/duration.ts";
+import { type Duration, formatMs } from "../core/duration.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Finding } from "../database/check.ts";
 import { Loop } from "../core/loop.ts";
-import { checkKnown } from "../core/options.ts";
+import { duration, optionsOf, passed } from "../core/options.ts";
 import type { Locks } from "../locks/locks.ts";
 import type { LockStatistics, LockTimes } from "../locks/stats.ts";
 import type { Counts } from "../stats/counts.ts";
@@ -35,8 +35,6 @@ const PRUNE_BATCH = 1_000;
 const OBSERVED_MS = 15 * 60_000;
 
 const OBSERVED_ROWS_MAX = 20_000;
-
-const KNOWN = new Set(["interval", "examine", "onObservation", "canary", "rest"]);
 
 /** One observation; alerts are decided by it. */
 export interface Observation {
@@ -70,6 +68,14 @@ export interface MonitorOptions {
   readonly rest?: number;
 }
 
+const monitorOptions = optionsOf<MonitorOptions>()({
+  interval: duration({ least: 1_000 }, "30s"),
+  examine: passed<NonNullable<MonitorOptions["examine"]>>(),
+  onObservation: passed<NonNullable<MonitorOptions["onObservation"]>>(),
+  canary: passed<CanaryOptions>(),
+  rest: passed<number>(),
+});
+
 /** What a monitor needs of a Holdfast. */
 export interface MonitorHost extends CanaryHost {
   /** @internal */
@@ -97,8 +103,7 @@ export class Monitor {
   #waitedMs: number;
 
   constructor(host: MonitorHost, options: MonitorOptions) {
-    checkKnown(options, KNOWN);
-    this.#intervalMs = toMs("interval", options.interval ?? "30s", { min: 1_000 });
+    this.#intervalMs = monitorOptions.read(options).intervalMs;
     this.#waitedMs = this.#intervalMs;
     this.#host = host;
     this.#options = options;

@@ -12,7 +12,7 @@ import {
   StoreUnavailableError,
 } from "../core/errors.ts";
 import { type FinalStatus, finalStatuses, home } from "../core/job.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { by, checkText, optionsOf, whole } from "../core/options.ts";
 import {
   readReport,
   type ReportRecord,
@@ -31,7 +31,13 @@ interface Stores {
   readonly reports: ReportsStore;
 }
 
-const KNOWN = new Set(["after", "signal"]);
+const watchOptions = optionsOf<WatchOptions>()({
+  after: whole(0, Number.MAX_SAFE_INTEGER, 0),
+  signal: by((field, signal: AbortSignal) => {
+    if (signal instanceof AbortSignal) return signal;
+    throw new InvalidArgumentError({ field, problem: "must be an AbortSignal." });
+  }),
+});
 
 const PAGE = 100;
 
@@ -73,12 +79,7 @@ export class Watches {
 
   of(id: string, options: WatchOptions): AsyncGenerator<WatchEntry, void, undefined> {
     checkText("id", id);
-    checkKnown(options, KNOWN);
-    const { after = 0, signal } = options;
-    checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER });
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw new InvalidArgumentError({ field: "signal", problem: "must be an AbortSignal." });
-    }
+    const { after, signal } = watchOptions.read(options);
     const { signal: closing } = this.#closing;
     const either = signal === undefined ? closing : AbortSignal.any([signal, closing]);
     return this.#entries({ id, signal: either, seq: after, told: null });

@@ -1,7 +1,7 @@
 /** Counts and minute totals in the database. */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
+import { by, duration, optionsOf } from "../core/options.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow } from "../database/engine.ts";
 import {
@@ -81,12 +81,10 @@ const MINUTE_MS = 60_000;
 /** How long minute totals are kept. */
 export const MINUTES_KEEP_MS = 7 * 24 * 60 * MINUTE_MS;
 
-const FOR_RANGE = { min: MINUTE_MS, max: MINUTES_KEEP_MS };
+const FOR_RANGE = { least: MINUTE_MS, most: MINUTES_KEEP_MS };
 
 /** The oldest rows beyond this are left out. A week of one queue is 10,080. */
 const ROWS_MAX = 50_000;
-
-const MINUTES_OPTIONS = new Set(["for", "queue"]);
 
 /** Which minutes. */
 export interface MinutesOptions {
@@ -95,6 +93,11 @@ export interface MinutesOptions {
   /** Only jobs of this queue. */
   readonly queue?: string;
 }
+
+const minutesOptions = optionsOf<MinutesOptions>()({
+  for: duration(FOR_RANGE, "1h"),
+  queue: by(checkName),
+});
 
 /** Counts of jobs and minutes: `holdfast.metrics`. */
 export class Stats {
@@ -112,12 +115,6 @@ export class Stats {
 
   /** The jobs that arrived and ended by minute and queue, oldest first. Minutes without any have no row. */
   async minutes(options: MinutesOptions = {}): Promise<MinuteStats[]> {
-    checkKnown(options, MINUTES_OPTIONS);
-    const { queue } = options;
-    const forMs = toMs("for", options.for ?? "1h", FOR_RANGE);
-    const filter = { forMs, limit: ROWS_MAX };
-    return this.#stats.minutes(
-      queue === undefined ? filter : { ...filter, queue: checkName("queue", queue) },
-    );
+    return this.#stats.minutes({ ...minutesOptions.read(options), limit: ROWS_MAX });
   }
 }

@@ -11,7 +11,7 @@ import type { ChildrenIn, ItemRecord } from "../core/item.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkList, checkSchema, checkWhole } from "../core/options.ts";
 import type { AnyTask, InputArguments, InputOf } from "../core/task.ts";
-import { TTL_RANGE } from "../locks/lock.ts";
+import { ttlOption } from "../locks/lock.ts";
 import type { Declaration } from "./item-record.ts";
 
 const STATES_MAX = 100;
@@ -324,7 +324,7 @@ function lockTimes(given: LockTimes): LockTimes {
   checkKnown(checkObject("lock", given), LOCK_OPTIONS, { field: "lock" });
   const { ttl, wait } = given;
   return {
-    ...(ttl === undefined ? {} : { ttl: toMs("lock.ttl", ttl, TTL_RANGE) }),
+    ...(ttl === undefined ? {} : { ttl: ttlOption.check("lock.ttl", ttl) }),
     ...(wait === undefined ? {} : { wait: toMs("lock.wait", wait) }),
   };
 }

@@ -180,10 +180,10 @@ export class Doctor {
     }
   }
 
-  async #fix(check: string, by: OperatorOptions): Promise<string[]> {
+  async #fix(check: string, audited: OperatorOptions): Promise<string[]> {
     const subjects: string[] = [];
     for (let round = 0; round < FIX_ROUNDS_MAX; round += 1) {
-      const operator = anyOperator(by, this.#newId);
+      const operator = anyOperator(audited, this.#newId);
       const fixed = await this.#store.checks.fix(check, { ...operator, limit: FIX_BATCH });
       subjects.push(...fixed);
       if (fixed.length < FIX_BATCH) break;

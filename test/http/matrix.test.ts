@@ -40,7 +40,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/dead-letters": null,
   "GET /api/v1/dead-letter-groups": null,
   "GET /api/v1/dead-letters/{id}": null,
-  "POST /api/v1/dead-letters/{id}/retry": {},
+  "POST /api/v1/dead-letters/{id}/revive": {},
   "POST /api/v1/bulk": { action: "retry", filter: { task: "mail" }, dryRun: true },
   "GET /api/v1/bulk": null,
   "GET /api/v1/bulk/{id}": null,

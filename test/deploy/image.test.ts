@@ -35,8 +35,11 @@ import { DEFAULT_PORT, ROOT, SETTINGS } from "./settings.ts";
 const BUILD_ID = "f00dfee";
 /** In the working directory, which is a volume. With NODE_ENV=production a database has to be named. */
 const HOLDFAST_URL = "sqlite:holdfast.db";
-/** Without the base image: packages, dist and the launcher. */
-const MIB_MAX = 40;
+/** Packages, dist and the launcher; then all of the image, with Node and the libraries of the system. In bytes. */
+const APP_BYTES_MAX = 8e6;
+const IMAGE_BYTES_MAX = 125e6;
+/** The image's own PATH does not lead to it. */
+const CHROOT = "/usr/sbin/chroot";
 
 const stages = readDockerfile(readFileSync(join(ROOT, "deploy/Dockerfile"), "utf8"));
 const manifest = readJson(join(ROOT, "package.json"));
@@ -46,8 +49,9 @@ describe("deploy/Dockerfile", () => {
   const final = finalStage(stages);
 
   test("every stage starts from the Node that the tests run on, pinned", () => {
-    assert.equal(stages.length, 3);
-    for (const { image } of stages) {
+    assert.equal(stages.length, 4);
+    assert.equal(final.image, "scratch");
+    for (const { image } of stages.slice(0, -1)) {
       assert.equal(image, `node:${manifest.devDependencies["node"]}-bookworm-slim`);
     }
   });
@@ -76,7 +80,7 @@ describe("deploy/Dockerfile", () => {
   test("sets nothing that the program does not know, and no address of a database", () => {
     const names = settingsOf(final);
     assert.deepEqual(
-      names.filter((name) => !SETTINGS.has(name)),
+      names.filter((name) => !SETTINGS.has(name) && name !== "PATH"),
       [],
     );
     // It would win over the file of secrets.
@@ -130,7 +134,7 @@ describe("the image, carried out in a clean folder", { skip }, () => {
     assert.ok(!existsSync(join(image.root, "app/src")));
   });
 
-  test("has what runs, and is small", () => {
+  test("has what runs, and is small", (t) => {
     const packages = packagesIn(join(image.root, "app/node_modules"));
     for (const wanted of [...Object.keys(manifest.dependencies), "pg", "mysql2", "ioredis"]) {
       assert.ok(packages.includes(wanted), `${wanted} is missing`);
@@ -147,8 +151,37 @@ describe("the image, carried out in a clean folder", { skip }, () => {
     ]) {
       assert.ok(!packages.includes(left), `${left} is of no use there`);
     }
-    const mib = sizeOf(join(image.root, "app")) / 2 ** 20;
-    assert.ok(mib < MIB_MAX, `${mib.toFixed(1)} MiB`);
+    const app = sizeOf(join(image.root, "app"));
+    assert.ok(app < APP_BYTES_MAX, `${app} bytes`);
+    const all = sizeOf(image.root);
+    t.diagnostic(`${(all / 1e6).toFixed(1)} MB, ${(app / 1e6).toFixed(1)} MB of it the program`);
+    if (process.arch === "x64") assert.ok(all < IMAGE_BYTES_MAX, `${all} bytes`);
+  });
+
+  test("runs with its own Node and libraries alone, and finds hosts", { skip: noChroot() }, () => {
+    const inside = (...command: string[]) => {
+      const { status, stdout, stderr } = spawnSync(CHROOT, [image.root, ...command], {
+        encoding: "utf8",
+        env: { ...image.env, HOLDFAST_URL: "sqlite:/data/inside.db" },
+      });
+      assert.equal(status, 0, stderr);
+      return stdout;
+    };
+    assert.equal(inside("node", "--version"), `v${manifest.devDependencies["node"]}\n`);
+    assert.equal(inside("holdfast", "--version"), `${manifest.version}\n`);
+    inside("holdfast", "migrate");
+    inside("holdfast", "enqueue", "greet", '"Ada"');
+    assert.match(inside("holdfast", "jobs"), /greet/);
+    writeFileSync(join(image.root, "etc/hosts"), "127.0.0.7 database\n");
+    const look = 'require("dns").lookup("database", (error, found) => console.log(error ?? found))';
+    assert.equal(inside("node", "--eval", look), "127.0.0.7\n");
+    const who = 'console.log(require("os").userInfo().homedir)';
+    const asNode = ["--userspec=1000:1000", image.root, "node", "--eval", who];
+    const { stdout } = spawnSync(CHROOT, asNode, { encoding: "utf8", env: image.env });
+    assert.equal(stdout, "/home/node\n");
+    for (const left of ["bin/sh", "usr/bin/sh", "usr/local/bin/npm"]) {
+      assert.ok(!existsSync(join(image.root, left)), left);
+    }
   });
 
   test("npm itself would install the same packages", { skip: isLong ? false : "LONG=1" }, () => {
@@ -253,6 +286,11 @@ function settingsOf(stage: Stage): string[] {
   return stage.instructions
     .filter(({ name }) => name === "ENV")
     .flatMap(({ rest }) => assignments(rest, new Map()).map(([name]) => name));
+}
+
+function noChroot(): string | false {
+  const can = spawnSync(CHROOT, ["/", "true"]).status === 0;
+  return can ? false : "only root may change the root folder";
 }
 
 /** `pg`, `@standard-schema/spec`: those that stand at the top. */

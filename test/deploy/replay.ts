@@ -2,9 +2,10 @@
  * Carries out a Dockerfile without a container engine: every stage is a folder, COPY copies what a builder would be sent,
  * RUN runs in a shell there. Paths of the image are read as paths in the stage's folder.
  *
- * What this cannot show: the base image itself, file owners, and what an engine does around a container.
+ * This machine stands in for the base image. What this cannot show: the base image itself, file owners, and what an engine
+ * does around a container.
  */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename, delimiter, dirname, join, posix } from "node:path";
 import { buildContext } from "./context.ts";
@@ -23,6 +24,8 @@ const RUN_MS_MAX = 180_000;
 
 /** Folders that a RUN may name by their path in the image; any other would be this machine's. */
 const OWN_FOLDERS = ["/app", "/build", "/data", "/usr/local/bin"];
+/** Of the base image: read on this machine. */
+const BASE_FOLDERS = ["/usr/share/doc"];
 const PATH_IN_IMAGE = /(?<=^|[\s"'=])\/[\w./-]+/g;
 
 export interface Orders {
@@ -165,8 +168,10 @@ class Builder {
 
   #mapped(text: string): string {
     return text.replaceAll(PATH_IN_IMAGE, (path) => {
-      const own = OWN_FOLDERS.some((folder) => path === folder || path.startsWith(`${folder}/`));
-      if (!own) throw new Error(`${path}: add it to OWN_FOLDERS if it belongs to the image`);
+      const isIn = (folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
+      if (BASE_FOLDERS.some(isIn)) return path;
+      if (!OWN_FOLDERS.some(isIn))
+        throw new Error(`${path}: add it to OWN_FOLDERS if it belongs to the image`);
       return this.#path(path);
     });
   }
@@ -189,7 +194,10 @@ function copyPath(source: string, target: string, into: boolean): void {
   cpSync(source, place, { recursive: true, verbatimSymlinks: true });
 }
 
-/** Programs that go before the machine's: `chown`, which only root may, and `npm`, unless the real one is wanted. */
+/**
+ * Programs that go before the machine's: `chown`, which only root may, `apt-get`, and `npm`, unless the real one is wanted. A
+ * machine without `strip` keeps the symbols.
+ */
 function makeTools({ folder, repository, realNpm = false }: Orders): string {
   const tools = join(folder, "tools");
   mkdirSync(tools, { recursive: true });
@@ -198,6 +206,8 @@ function makeTools({ folder, repository, realNpm = false }: Orders): string {
     chmodSync(join(tools, name), 0o755);
   };
   tool("chown", "exit 0");
+  tool("apt-get", "exit 0");
+  if (spawnSync("strip", ["--version"]).error !== undefined) tool("strip", 'exec cp "$4" "$3"');
   if (realNpm) return tools;
   const npm = execFileSync("sh", ["-c", "command -v npm"], { encoding: "utf8" }).trim();
   const standIn = join(import.meta.dirname, "npm-ci.ts");

@@ -1,10 +1,15 @@
 /** Flows: jobs that wait for each other, enqueued together. The store decides where each begins. */
-import { OPERATOR_OPTIONS, operatorOf, type OperatorOptions } from "../audit/entry.ts";
+import {
+  operatorFields,
+  operatorOf,
+  operatorOptions,
+  type OperatorOptions,
+} from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId, isId } from "../core/id.ts";
 import { finalStatuses, type Status } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { by, checkText, choice, optionsOf, passed, whole } from "../core/options.ts";
 import type { AnyTask, Task } from "../core/task.ts";
 import { callsOf, enqueue, type EnqueueOptions, type TaskCall } from "../jobs/enqueue.ts";
 import { Job, type Jobs } from "../jobs/jobs.ts";
@@ -87,10 +92,32 @@ const CHANGE_BATCH = 100;
 /** Jobs may start, or be added, while a flow is cancelled: it is gone through again. */
 const CANCEL_PASSES_MAX = 5;
 
-const LIST_OPTIONS = new Set(["kind", "before", "limit"]);
-const JOBS_OPTIONS = new Set(["after", "limit"]);
-const CHANGE_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
-const RETRY_OPTIONS = new Set<string>(["attempts", ...OPERATOR_OPTIONS]);
+/** A page of the jobs of a flow. */
+export interface FlowPageOptions {
+  /** The last id of the page before. Default: the first page. */
+  readonly after?: string;
+  /** The length of the page. Default 50, at most 1,000. */
+  readonly limit?: number;
+}
+
+/** How the jobs of a flow are retried, and who does it. */
+export interface FlowRetryOptions extends OperatorOptions {
+  /** How many more attempts each job gets. Default: as many as its task allows. */
+  readonly attempts?: number;
+}
+
+const limit = whole(1, PAGE_MAX, PAGE_DEFAULT);
+const listOptions = optionsOf<FlowsFilter>()({
+  kind: choice(flowKinds),
+  before: by(checkId),
+  limit,
+});
+const pageOptions = optionsOf<FlowPageOptions>()({ after: by(checkId), limit });
+const limitOptions = optionsOf<Pick<FlowPageOptions, "limit">>()({ limit });
+const retryOptions = optionsOf<FlowRetryOptions>()({
+  attempts: passed<number>(),
+  ...operatorFields,
+});
 
 /** Enqueues jobs that wait for each other, and inspects, cancels and retries them: `holdfast.flows`. */
 export class Flows {
@@ -220,32 +247,12 @@ export class Flows {
 
   /** A page of flows and batches, newest first. Pass the last id of one page as `before` of the next. */
   async list(options: FlowsFilter = {}): Promise<FlowFacts[]> {
-    checkKnown(options, LIST_OPTIONS);
-    const { kind, before, limit = PAGE_DEFAULT } = options;
-    if (kind !== undefined && !flowKinds.includes(kind))
-      throw new InvalidArgumentError({ field: "kind", problem: 'must be "flow" or "batch".' });
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    if (before !== undefined) checkId("before", before);
-    return this.#parts.store.flows.list({ ...options, limit });
+    return this.#parts.store.flows.list(listOptions.read(options));
   }
 
   /** A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. */
-  async jobs(
-    id: string,
-    options: {
-      /** The last id of the page before. Default: the first page. */
-      readonly after?: string;
-      /** The length of the page. Default 50, at most 1,000. */
-      readonly limit?: number;
-    } = {},
-  ): Promise<FlowJobRecord[]> {
-    checkKnown(options, JOBS_OPTIONS);
-    const { after, limit = PAGE_DEFAULT } = options;
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return this.#parts.store.flows.jobs(checkId("id", id), {
-      limit,
-      ...(after === undefined ? {} : { after: checkId("after", after) }),
-    });
+  async jobs(id: string, options: FlowPageOptions = {}): Promise<FlowJobRecord[]> {
+    return this.#parts.store.flows.jobs(checkId("id", id), pageOptions.read(options));
   }
 
   /** The id of the flow of a job; null: it belongs to none. */
@@ -259,17 +266,8 @@ export class Flows {
   }
 
   /** The first ids, in order, of the jobs that wait or waited for a job. */
-  dependents(
-    job: string,
-    options: {
-      /** The length of the list. Default 50, at most 1,000. */
-      readonly limit?: number;
-    } = {},
-  ): Promise<string[]> {
-    checkKnown(options, new Set(["limit"]));
-    const { limit = PAGE_DEFAULT } = options;
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return this.#parts.store.flows.dependents(checkText("job", job), { limit });
+  dependents(job: string, options: Pick<FlowPageOptions, "limit"> = {}): Promise<string[]> {
+    return this.#parts.store.flows.dependents(checkText("job", job), limitOptions.read(options));
   }
 
   /**
@@ -277,7 +275,7 @@ export class Flows {
    * is cancelled too. Returns how many.
    */
   async cancel(id: string, options: OperatorOptions = {}): Promise<number> {
-    checkKnown(options, CHANGE_OPTIONS);
+    operatorOptions.read(options);
     const { store } = this.#parts;
     const flow = await this.#known(id);
     this.#sign(options, []); // wrong options are refused before anything is done
@@ -299,15 +297,8 @@ export class Flows {
   }
 
   /** Retries the failed and cancelled jobs of a flow, the first first. Jobs that ended because of them follow. */
-  async retry(
-    id: string,
-    options: OperatorOptions & {
-      /** How many more attempts each job gets. Default: as many as its task allows. */
-      readonly attempts?: number;
-    } = {},
-  ): Promise<number> {
-    checkKnown(options, RETRY_OPTIONS);
-    const { attempts, ...operator } = options;
+  async retry(id: string, options: FlowRetryOptions = {}): Promise<number> {
+    const { attempts, ...operator } = retryOptions.read(options);
     const { jobs, store } = this.#parts;
     const flow = await this.#known(id);
     this.#sign(operator, []);
@@ -380,7 +371,9 @@ export interface BatchOptions {
   readonly callback?: readonly [task: AnyTask | string, input?: unknown, options?: EnqueueOptions];
 }
 
-const BATCH_OPTIONS = new Set(["callback"]);
+const batchOptions = optionsOf<BatchOptions>()({
+  callback: passed<NonNullable<BatchOptions["callback"]>>(),
+});
 
 /** Ends of all kinds count. */
 const ALL_ENDS = { onFailed: "ignore", onCancelled: "ignore" } as const;
@@ -410,11 +403,10 @@ export class Batches {
     options?: BatchOptions,
   ): Promise<Batch>;
   async enqueue(name: string, jobs: readonly Call[], options: BatchOptions = {}): Promise<Batch> {
-    checkKnown(options, BATCH_OPTIONS);
+    const { callback } = batchOptions.read(options);
     const { newId, write, onNamed } = this.#parts;
     const id = newId();
     const calls = callsOf(jobs, FLOW_JOBS_MAX - 1);
-    const { callback } = options;
     const last = callback === undefined ? null : calledId(newId());
     const flow: NewFlow = { id, kind: "batch", name: checkName("name", name), callback: last };
     const all = last === null ? calls : [...calls, ...callsOf([callback as Call])];

@@ -10,6 +10,13 @@ export {
   StartedError,
 } from "./errors.ts";
 export type { Batch, Batches, BatchOptions, BuildFlow } from "./flows.ts";
-export type { Flow, Flows, FlowStatus, FlowView } from "./flows.ts";
+export type {
+  Flow,
+  FlowPageOptions,
+  FlowRetryOptions,
+  Flows,
+  FlowStatus,
+  FlowView,
+} from "./flows.ts";
 export type { FlowFacts, FlowJobRecord, FlowKind, FlowsFilter } from "./store.ts";
 export type { DependencyView } from "./results.ts";

@@ -141,7 +141,7 @@ function others({ newest, failed }: Known): Requests {
     "queues: explanation": (round) => `queues/${queue(round)}/explanation`,
     "schedules: list, with runs": () => "schedules?limit=200&runs=24",
     "flows: list": () => "flows",
-    "dead letters: list": () => "dead-letters",
+    "jobs: failed": () => "jobs?status=failed",
     "bulk: list": () => "bulk",
     "locks: held": () => "locks",
     "locks: heat of 4 hours": () => "locks/heat?range=4h",

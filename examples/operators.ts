@@ -1,4 +1,4 @@
-/** A night at work: jobs fail for one cause, an operator looks, corrects and revives them, and no customer pays twice. */
+/** A night at work: jobs fail for one cause, an operator looks, corrects and retries them, and no customer pays twice. */
 import { defineTask, GiveUpError, openHoldfast } from "holdfast";
 
 const charged: string[] = [];
@@ -39,14 +39,14 @@ await holdfast.enqueueMany(
 await idle();
 
 // What failed, and why?
-const { groups } = await holdfast.deadLetters.groups();
-for (const { task, error, jobs } of groups) console.log(`${jobs} × ${task}: ${error}`);
+const failed = await holdfast.jobs.list({ status: "failed", tags: ["november"] });
+for (const { task, lastError } of failed) console.log(`${task}: ${lastError?.message}`);
 
 // Correct one input. The job stays the same one: its charge is not repeated.
 const actor = "ada";
-for (const { id, lastError } of await holdfast.deadLetters.list({ tags: ["november"] })) {
+for (const { id, lastError } of failed) {
   const to = `${lastError?.message.split(" ")[0] ?? ""}@example.org`;
-  await holdfast.deadLetters.revive(id, {
+  await holdfast.jobs.retry(id, {
     input: { to, cents: 500 },
     actor,
     reason: "typing error",

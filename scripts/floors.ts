@@ -21,7 +21,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["audit"],
   ["jobs", "locks", "tokens"],
   ["steps", "flows", "reports", "registry", "stats", "bulk", "limits"],
-  ["workflows", "isolation", "dead-letters", "error-kinds", "schedules", "queues"],
+  ["workflows", "isolation", "error-kinds", "schedules", "queues"],
   ["worker", "explain"],
   ["monitoring", "doctor", "copy"],
   ["alerts"],

@@ -12,7 +12,6 @@ import { libraryVersion } from "../core/version.ts";
 import { Overview } from "../dashboard/overview.ts";
 import { dashboardRoutes, storyOf, type StoryParts } from "../dashboard/routes.ts";
 import { tasksOf } from "../dashboard/names.ts";
-import { deadLetterRoutes } from "../dead-letters/routes.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
 import { explainRoutes } from "../explain/routes.ts";
 import { Batches, Flows } from "../flows/flows.ts";
@@ -35,7 +34,7 @@ import { reportRoute } from "../reports/routes.ts";
 import { scheduleRoutes } from "../schedules/routes.ts";
 import { LatestCounts } from "../stats/counts.ts";
 import { statsRoutes } from "../stats/routes.ts";
-import { effectRoutes, emitRoute } from "../steps/routes.ts";
+import { effectRoutes, emitRoute, rerunRoutes } from "../steps/routes.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
@@ -180,7 +179,6 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast.bulk, onBulk),
-    ...deadLetterRoutes(holdfast.deadLetters, tasks, holdfast.redaction),
     ...jobRoutes({
       jobs,
       redaction: holdfast.redaction,
@@ -202,6 +200,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       watch: (id, options) => jobs.watch(id, options),
     }),
     ...effectRoutes(jobs),
+    ...rerunRoutes({ jobs, redaction: holdfast.redaction }),
     ...explainRoutes({ jobs, queues: holdfast.queues }),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...statsRoutes({
@@ -242,7 +241,7 @@ function pageRoutes(
   const { holdfast } = parts;
   const { store, runtime } = holdfast;
   return [
-    ...errorRoutes({ kinds: store.errorKinds, stackOf: (id) => stackOf(holdfast, id) }),
+    ...errorRoutes({ errors: holdfast.errors, stackOf: (id) => stackOf(holdfast, id) }),
     ...dashboardRoutes({
       runtime,
       redaction: holdfast.redaction,

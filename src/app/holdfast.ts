@@ -13,7 +13,7 @@ import { Redaction, redactingLogger } from "../config/redaction.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { DatabaseLocation } from "../database/open.ts";
-import { DeadLetters } from "../dead-letters/dead-letters.ts";
+import { Errors } from "../error-kinds/errors.ts";
 import { Explainer } from "../explain/explain.ts";
 import { Batches, Flows } from "../flows/flows.ts";
 import { Sender } from "../jobs/enqueue.ts";
@@ -180,8 +180,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly jobs: Jobs;
   /** Changes of all jobs that match a filter. */
   readonly bulk: BulkActions;
-  /** Failed jobs. */
-  readonly deadLetters: DeadLetters;
+  /** The errors of failed attempts, by kind. */
+  readonly errors: Errors;
   /** Claims and settles jobs, for workers of your own. */
   readonly leases: Leases;
   /** Lists, pauses, drains and stops workers. */
@@ -243,7 +243,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.flows = new Flows(flows);
     this.batches = new Batches(flows);
     this.bulk = new BulkActions({ store, runtime, logger, newId });
-    this.deadLetters = new DeadLetters({ store, jobs: this.jobs, bulk: this.bulk });
+    this.errors = new Errors({ store: store.errorKinds, newId });
     // The first layer of every change of an item, unless locks are off.
     const layer = mode === "off" ? null : this.locks;
     this.workflows = new Workflows({ store, runtime, newId, locks: layer });
@@ -430,7 +430,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
 const TASK_PARTS = [
   "jobs",
   "bulk",
-  "deadLetters",
+  "errors",
   "workflows",
   "flows",
   "batches",
@@ -452,8 +452,8 @@ export interface TaskClient {
   readonly jobs: Jobs;
   /** Changes of all jobs that match a filter. */
   readonly bulk: BulkActions;
-  /** Failed jobs. */
-  readonly deadLetters: DeadLetters;
+  /** The errors of failed attempts, by kind. */
+  readonly errors: Errors;
   /** Starts and moves items of workflows. */
   readonly workflows: Workflows;
   /** Enqueues jobs that wait for each other. */

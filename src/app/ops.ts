@@ -41,11 +41,12 @@ export type { BulkActions, BulkListFilter, BulkRunOptions } from "../bulk/bulk.t
 export type { BulkAction, BulkFilter, BulkRequest, BulkTerms } from "../bulk/filter.ts";
 export type { BulkRecord, BulkStatus, Refusal } from "../bulk/store.ts";
 export type {
-  DeadLetter,
-  DeadLetterFilter,
-  DeadLetterGroup,
-  DeadLetters,
-} from "../dead-letters/dead-letters.ts";
+  ErrorKindFilter,
+  ErrorKinds,
+  Errors,
+  ResolveErrorOptions,
+} from "../error-kinds/errors.ts";
+export type { ErrorKind, ErrorKindState } from "../error-kinds/store.ts";
 export type {
   AttemptView,
   InputRevision,

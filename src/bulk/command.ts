@@ -11,6 +11,7 @@ import { systemRuntime } from "../core/runtime.ts";
 import { type App as JobsApp, eachJob, type Handled, unknownNames } from "../jobs/command.ts";
 import {
   actorName,
+  givenJson,
   instant,
   reasonOption,
   type ReasonOptions,
@@ -185,6 +186,7 @@ async function cancel(
 // `holdfast retry <id…>`, or by filter: makes failed or cancelled jobs pending again.
 
 interface RetryOptions extends FilterCommandOptions {
+  readonly input?: string;
   readonly attempts?: number;
   readonly withCalled?: true;
 }
@@ -193,6 +195,7 @@ export function retryCommand(kit: Kit): Command {
   const command = new Command("retry")
     .description("make failed, cancelled or expired jobs pending again")
     .argument("[id...]", "job ids, or unambiguous prefixes")
+    .option("--input <json>", "another input for one job, or - to read it from stdin")
     .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
     .option("--with-called", "also retry the called jobs whose failure made these jobs fail");
   return filterOptions(command, { when: "finished" })
@@ -214,14 +217,18 @@ async function retry(
 ): Promise<void> {
   const { terminal, open } = kit;
   const { filter, rest, ...how } = splitWithIds(ids, given);
-  const { reason, ...terms } = rest;
+  const { reason, input, ...terms } = rest;
+  if (input !== undefined && ids.length !== 1) {
+    throw new BadUsageError("--input is for one job: pass its id.");
+  }
   const why = reason === undefined ? {} : { reason };
   await using holdfast = await open(url);
   if (filter !== null) {
     await start({ terminal, holdfast }, { action: "retry", filter, ...terms }, { ...how, ...why });
     return;
   }
-  const options = { actor: actorName(), ...terms, ...why };
+  const changed = input === undefined ? {} : { input: await givenJson(input, "--input") };
+  const options = { actor: actorName(), ...terms, ...changed, ...why };
   await eachJob({ terminal, holdfast }, ids, {
     async act(id) {
       const called = await holdfast.jobs.retry(id, options);

@@ -1,5 +1,4 @@
 /** `holdfast enqueue`: enqueues one job and, with `--wait`, waits for its result. */
-import { text } from "node:stream/consumers";
 import { Command, Option } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { checkOptions, conflicts, defaultsOf, unknownTask } from "../jobs/enqueue.ts";
@@ -7,7 +6,7 @@ import type { Job } from "../jobs/jobs.ts";
 import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../jobs/store.ts";
 import { prospectOf } from "../registry/tasks.ts";
 import { dataJson, printable } from "../terminal/table.ts";
-import { duration, instant, parseJson, repeated, wholeNumber } from "../terminal/arguments.ts";
+import { duration, givenJson, instant, repeated, wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError, InterruptedError } from "../terminal/failure.ts";
 import {
   type CommandKit,
@@ -143,10 +142,7 @@ async function enqueue(
       ? {}
       : { debounce: { wait: debounce, ...(maxWait === undefined ? {} : { maxWait }) } }),
   };
-  const input =
-    json === "-"
-      ? parseJson(await text(process.stdin), "The input from stdin", false)
-      : parseJson(json, "The input");
+  const input = await givenJson(json, "The input");
   const target = file === undefined ? task : findTask(await loadTasks(file), task);
   // What is wrong with the arguments is said before that the database is missing.
   checkOptions(terms, typeof target === "string" ? unknownTask(target) : defaultsOf(target));

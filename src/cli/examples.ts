@@ -18,6 +18,7 @@ job 01890a5d --follow
 explain 01890a5d
 explain --queue mail
 retry 01890a5d
+retry 01890a5d --input '{"to":"ada@example.com"}'
 retry --task mail.send --since 1h --dry-run
 cancel 01890a5d
 cancel --queue reports --status scheduled --reason 'wrong month'
@@ -28,9 +29,8 @@ flows cancel 01890a5d-5c1e-7000-8000-000000000001
 flows retry 01890a5d-5c1e-7000-8000-000000000001 --attempts 2
 rerun 01890a5d --from charge --confirm charge --dry-run
 rerun 01890a5d --from-start --input '{"month":2}'
-dead-letters list --task mail.send
-dead-letters groups
-dead-letters revive 01890a5d --input '{"to":"ada@example.com"}'
+errors
+errors --state resolved
 bulk list
 bulk show 01890a5d
 bulk delete --status done --until 7d --dry-run

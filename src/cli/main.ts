@@ -29,7 +29,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   cancel: async () => (await import("../bulk/command.ts")).cancelCommand,
   flows: async () => (await import("../flows/command.ts")).flowsCommand,
   rerun: async () => (await import("../steps/command.ts")).rerunCommand,
-  "dead-letters": async () => (await import("../dead-letters/command.ts")).deadLettersCommand,
+  errors: async () => (await import("../error-kinds/command.ts")).errorsCommand,
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
   stats: async () => (await import("../stats/command.ts")).statsCommand,
   top: async () => (await import("./top.ts")).topCommand,

@@ -9,7 +9,6 @@ import { statuses } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
 import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { inputSchema } from "../dead-letters/routes.ts";
 import { explanationSchema } from "../explain/routes.ts";
 import type { DependencyView } from "../flows/results.ts";
 import { dependencySchema } from "../flows/routes.ts";
@@ -17,7 +16,13 @@ import { Problem, retryAfter } from "../http-kernel/problem.ts";
 import { auditedBy, route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
-import { attemptSchema, jobSchema, jobSummarySchema, stepSchema } from "../jobs/routes.ts";
+import {
+  attemptSchema,
+  inputSchema,
+  jobSchema,
+  jobSummarySchema,
+  stepSchema,
+} from "../jobs/routes.ts";
 import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";

@@ -1,17 +1,17 @@
 /** Routes of errors by kind. */
 import { z } from "zod";
-import { notFound } from "../http-kernel/problem.ts";
-import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
-import { type ErrorKindsStore, type KindState, kindStates } from "./store.ts";
+import type { Errors } from "./errors.ts";
+import { kindStates } from "./store.ts";
 
 const TAG = "errors";
 
-const id = z.string().regex(/^[0-9a-f]{32}$/);
+const kindId = z.string().regex(/^[0-9a-f]{32}$/);
 
 const kindSchema = z
   .object({
-    id,
+    id: kindId,
     task: z.string(),
     name: z.string(),
     code: z.string().nullable(),
@@ -39,24 +39,21 @@ const kindSchema = z
   });
 
 const CHANGES = {
-  resolve: {
-    state: "resolved",
-    summary: "Resolve a kind of error; it is open again when it comes back",
-  },
-  mute: { state: "muted", summary: "Mute a kind of error" },
-  reopen: { state: "open", summary: "Open a kind of error again" },
-} as const satisfies Record<string, { state: KindState; summary: string }>;
+  resolve: "Resolve a kind of error; it is open again when it comes back",
+  mute: "Mute a kind of error",
+  reopen: "Open a kind of error again",
+};
 
 type Change = keyof typeof CHANGES;
 
 interface ErrorRouteParts {
-  readonly kinds: ErrorKindsStore;
+  readonly errors: Errors;
   /** The newest error with its stack; null: its job is gone. */
   readonly stackOf: (job: string) => Promise<string | null>;
 }
 
 export function errorRoutes(parts: ErrorRouteParts): Route[] {
-  const { kinds, stackOf } = parts;
+  const { errors, stackOf } = parts;
   return [
     route({
       method: "GET",
@@ -76,11 +73,7 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
           }),
         },
       },
-      run: async ({ query: { state = "open", limit = 100 } }) => {
-        const counts = await kinds.counts();
-        const groups = await kinds.list({ state, limit });
-        return { status: 200, json: { counts, groups, isAll: groups.length >= counts[state] } };
-      },
+      run: async ({ query }) => ({ status: 200, json: await errors.list(withoutUndefined(query)) }),
     }),
     route({
       method: "GET",
@@ -89,7 +82,7 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
       tag: TAG,
       summary: "One kind of error with its newest stack",
       access: "viewer",
-      params: { id },
+      params: { id: kindId },
       answers: {
         200: {
           description: "The kind.",
@@ -97,8 +90,7 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
         },
       },
       run: async ({ params }) => {
-        const group = await kinds.find(params.id);
-        if (group === null) throw notFound("such kind of error");
+        const group = await errors.get(params.id);
         return { status: 200, json: { group, stack: await stackOf(group.sample.job) } };
       },
     }),
@@ -106,23 +98,23 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
   ];
 }
 
-function changeRoute({ kinds }: ErrorRouteParts, change: Change): Route {
-  const { state, summary } = CHANGES[change];
+const inBuild = s.name.optional().meta({
+  description: "It stays resolved until a build that was not known to have it has it.",
+});
+
+function changeRoute({ errors }: ErrorRouteParts, change: Change): Route {
   return route({
     method: "POST",
     path: `/api/v1/errors/{id}/${change}`,
     name: `${change}Error`,
     tag: TAG,
-    summary,
+    summary: CHANGES[change],
     access: "operator",
-    params: { id },
+    params: { id: kindId },
     body: z.strictObject({
-      inBuild: s.name.optional().meta({
-        description:
-          "Only to resolve: it stays resolved until a build that was not known to have it has it.",
-      }),
+      ...(change === "resolve" ? { inBuild } : {}),
       reason: s.reason.optional(),
-    }),
+    }) as z.ZodType<{ inBuild?: string; reason?: string }>,
     answers: {
       200: {
         description: "The kind, as it is now.",
@@ -130,13 +122,10 @@ function changeRoute({ kinds }: ErrorRouteParts, change: Change): Route {
       },
     },
     run: async (call) => {
-      const { actor, trace, reason } = auditedBy(call);
-      const by = { id: call.ids[0] as string, actor, traceId: trace, reason: reason ?? null };
-      const { inBuild = null } = call.body;
-      const changed = await kinds.change(call.params.id, { state, resolvedIn: inBuild }, by);
-      const group = await kinds.find(call.params.id);
-      if (group === null) throw notFound("such kind of error");
-      return { status: 200, json: { group, changed } };
+      const { id } = call.params;
+      const how = { ...auditedBy(call), ...withoutUndefined({ inBuild: call.body.inBuild }) };
+      const changed = await errors[change](id, how, call.ids[0]);
+      return { status: 200, json: { group: await errors.get(id), changed } };
     },
   });
 }

@@ -20,14 +20,7 @@ const PATTERN_LENGTH_MAX = 300;
 
 const NAME_LENGTH_MAX = 255;
 
-interface Kind {
-  readonly id: string;
-  readonly task: string;
-  readonly name: string;
-  readonly code: string | null;
-  /** The message with … in place of values. */
-  readonly message: string;
-}
+type Kind = Pick<ErrorKind, "id" | "task" | "name" | "code" | "message">;
 
 function kindOf(task: string, { name, code, message }: ErrorRecord): Kind {
   const kind = {
@@ -67,7 +60,7 @@ const KINDS_MAX = 200;
 /** Builds that a kind names, newest last. */
 const BUILDS_MAX = 10;
 
-const LIST_MAX = 200;
+export const KINDS_LISTED_MAX = 200;
 
 /** Kinds are deleted this long after they were last seen, and their hours after a week. */
 const KEEP_MS = 90 * 24 * HOUR_MS;
@@ -79,7 +72,8 @@ const NEW_MS = 24 * HOUR_MS;
 const TREND_HOURS = 24;
 
 export const kindStates = ["open", "resolved", "muted"] as const;
-export type KindState = (typeof kindStates)[number];
+/** What an operator decided about a kind of error. */
+export type ErrorKindState = (typeof kindStates)[number];
 
 interface Read {
   readonly id: string;
@@ -99,22 +93,48 @@ interface Tally extends Kind {
   readonly hours: Map<number, { failed: number; retried: number }>;
 }
 
-export interface ErrorKind extends Kind {
-  readonly state: KindState;
+/** Errors of one task with the same name and code, and a message that differs in values only. */
+export interface ErrorKind {
+  /** 32 hexadecimal digits. */
+  readonly id: string;
+  /** The task, without its version. */
+  readonly task: string;
+  /** The name of the error. */
+  readonly name: string;
+  /** Its code; null: it has none. */
+  readonly code: string | null;
+  /** The message with … in place of values. */
+  readonly message: string;
+  /** A resolved kind is open again when it comes back; a muted one is not. */
+  readonly state: ErrorKindState;
+  /** Jobs that failed for good with it. */
   readonly failed: number;
+  /** Attempts that failed with it and were followed by another. */
   readonly retried: number;
+  /** When it was first seen. */
   readonly firstAt: number;
+  /** When it was last seen. */
   readonly lastAt: number;
+  /** The build in which it was first seen; null: unknown. */
   readonly firstBuild: string | null;
+  /** The builds in which it was seen, newest last. At most ten. */
   readonly builds: readonly string[];
   /** The newest message, and its job. */
-  readonly sample: { readonly job: string; readonly message: string };
-  /** Who resolved, muted or opened it last. */
+  readonly sample: {
+    /** The id of the job. */
+    readonly job: string;
+    /** The whole message. */
+    readonly message: string;
+  };
+  /** When it was last resolved, muted or opened; null: never. */
   readonly changedAt: number | null;
+  /** Who did that. */
   readonly changedBy: string | null;
   /** It counts as resolved in builds that were first seen after it was resolved. */
   readonly resolvedIn: string | null;
+  /** When it was seen again after it was resolved; null: it was not. */
   readonly cameBackAt: number | null;
+  /** First seen within the last 24 hours. */
   readonly isNew: boolean;
   /** Failed and retried in each of the last 24 hours, oldest first. */
   readonly trend: readonly number[];
@@ -228,7 +248,7 @@ function add(
 }
 
 interface Row {
-  readonly state: KindState;
+  readonly state: ErrorKindState;
   readonly lastAt: number;
   readonly builds: string;
   readonly changedAt: number | null;
@@ -330,16 +350,16 @@ export class SqlErrorKinds {
   /** The kinds in a state, last seen first. */
   async list({
     state,
-    limit = LIST_MAX,
+    limit = KINDS_LISTED_MAX,
   }: {
-    state: KindState;
+    state: ErrorKindState;
     limit?: number;
   }): Promise<ErrorKind[]> {
     const now = await readNow(this.#engine);
     const rows = await this.#rows(sql`
        where state = ${state}
        order by last_at desc
-       limit ${Math.min(limit, LIST_MAX)}`);
+       limit ${Math.min(limit, KINDS_LISTED_MAX)}`);
     return this.#withTrends(rows, now);
   }
 
@@ -350,9 +370,9 @@ export class SqlErrorKinds {
   }
 
   /** How many kinds there are in each state, and how many of the open ones are new. */
-  async counts(): Promise<Record<KindState | "new", number>> {
+  async counts(): Promise<Record<ErrorKindState | "new", number>> {
     const rows = await this.#engine.all<{
-      state: KindState;
+      state: ErrorKindState;
       n: number;
       fresh: number | string;
     }>(sql`
@@ -360,7 +380,7 @@ export class SqlErrorKinds {
              sum(case when first_at > ${this.#engine.now()} - ${NEW_MS} then 1 else 0 end) as fresh
         from holdfast.error_kind
        group by state`);
-    const of = (state: KindState): number => rows.find((row) => row.state === state)?.n ?? 0;
+    const of = (state: ErrorKindState): number => rows.find((row) => row.state === state)?.n ?? 0;
     const fresh = Number(rows.find((row) => row.state === "open")?.fresh ?? 0);
     return { open: of("open"), resolved: of("resolved"), muted: of("muted"), new: fresh };
   }
@@ -368,13 +388,13 @@ export class SqlErrorKinds {
   /** False: there is no such kind, or it is in that state. */
   async change(
     id: string,
-    { state, resolvedIn = null }: { state: KindState; resolvedIn?: string | null },
+    { state, resolvedIn = null }: { state: ErrorKindState; resolvedIn?: string | null },
     by: OperatorEntry,
   ): Promise<boolean> {
     const engine = this.#engine;
     const act = (): Promise<boolean> =>
       engine.transaction(async (tx) => {
-        const [before] = await tx.all<{ state: KindState }>(
+        const [before] = await tx.all<{ state: ErrorKindState }>(
           sql`select state from holdfast.error_kind where id = ${id} ${engine.lockRows()}`,
         );
         if (before === undefined || before.state === state) return false;
@@ -439,7 +459,7 @@ interface KindRow extends Omit<ErrorKind, "builds" | "sample" | "trend" | "isNew
   readonly sampleJob: string;
 }
 
-const ACTIONS: Readonly<Record<KindState, string>> = {
+const ACTIONS: Readonly<Record<ErrorKindState, string>> = {
   open: "error.reopen",
   resolved: "error.resolve",
   muted: "error.mute",

@@ -11,6 +11,7 @@ import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { EffectNotFoundError, InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { shortIds } from "../core/id.ts";
+import { parseInput } from "../core/input.ts";
 import { type Status, statuses, traceId } from "../core/job.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
@@ -26,7 +27,14 @@ import {
   type WatchOptions,
 } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import type { EffectInDoubt, RerunPlan, StepFacts, StepName, StepRecord } from "../core/task.ts";
+import type {
+  EffectInDoubt,
+  RerunPlan,
+  StepFacts,
+  StepName,
+  StepRecord,
+  Task,
+} from "../core/task.ts";
 import { calledFirst, type Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type {
@@ -132,8 +140,10 @@ export interface RetryJobOptions {
   readonly attempts?: number;
   /** Whether to retry the called jobs whose failure failed it, too. */
   readonly withCalled?: boolean;
-  /** Replaces the input. Only the worker checks it. The old input is kept, and the change is always audited. */
+  /** Replaces the input. The old input is kept, and the change is always audited. */
   readonly input?: unknown;
+  /** The task of the job: its schema checks the new input. Without it, only the worker does. */
+  readonly definition?: Task;
 }
 
 /** From which step a job runs again, and what may happen again. */
@@ -158,7 +168,13 @@ const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
 
 const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
-const RETRY_OPTIONS = new Set(["attempts", "withCalled", "input", ...OPERATOR_OPTIONS]);
+const RETRY_OPTIONS = new Set([
+  "attempts",
+  "withCalled",
+  "input",
+  "definition",
+  ...OPERATOR_OPTIONS,
+]);
 
 const RERUN_OPTIONS = new Set(["from", "confirm", "input", "attempts", ...OPERATOR_OPTIONS]);
 
@@ -324,8 +340,8 @@ export class Jobs {
   }
 
   /**
-   * Makes a failed or cancelled job pending again, with `attempts` more attempts. With an `actor` it is audited. A job that
-   * failed because a called job failed would fail again at once: that is refused with CALLED_FAILED, unless the called jobs
+   * Makes a failed, cancelled or expired job pending again, with `attempts` more attempts, and with another input if one is
+   * given. It keeps its id, its completed steps and its place in flows. With an `actor` it is audited. A job that failed because a called job failed would fail again at once: that is refused with CALLED_FAILED, unless the called jobs
    * are retried too (`withCalled: true`) or left as they are (`false`). Returns the ids of the retried called jobs.
    */
   async retry(
@@ -339,15 +355,13 @@ export class Jobs {
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
     checkText("id", id);
     operatorOf(options, this.#newId); // wrong options are refused before anything is done
-    if ("input" in options) encode(options.input, INPUT);
+    const payload = "input" in options ? await checkedPayload(options) : undefined;
     const called = await calledFirst(this.#store, id, withCalled);
     for (const one of called) {
       await this.#store.jobs.retry(one, attempts, operatorOf(options, this.#newId));
     }
-    if ("input" in options) {
-      const operator = anyOperator(options, this.#idOr(once));
-      await this.#store.jobs.retry(id, attempts, operator, encode(options.input, INPUT));
-    } else await this.#store.jobs.retry(id, attempts, operatorOf(options, this.#idOr(once)));
+    const who = payload === undefined ? operatorOf : anyOperator;
+    await this.#store.jobs.retry(id, attempts, who(options, this.#idOr(once)), payload);
     return called;
   }
 
@@ -408,6 +422,13 @@ export function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   if (lastError === null) return { ...row, lastError };
   const { name, message, code } = decodeError(lastError);
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };
+}
+
+/** The schema only checks the input: the input is stored as it was given. */
+async function checkedPayload({ input, definition }: RetryJobOptions): Promise<string> {
+  const payload = encode(input, INPUT);
+  if (definition !== undefined) await parseInput(definition, input);
+  return payload;
 }
 
 function stepName(from: RerunOptions["from"]): StepName | null {

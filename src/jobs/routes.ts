@@ -141,6 +141,10 @@ export const stepSchema = z
   })
   .meta({ id: "Step", description: "A durable step of a job; its result is saved." });
 
+export const inputSchema = z
+  .object({ revision: s.count, input: z.unknown(), changedAt: s.instant })
+  .meta({ id: "InputRevision", description: "An earlier input of a job." });
+
 const enqueuedSchema = z
   .object({
     id: s.id,
@@ -170,12 +174,7 @@ interface JobRouteParts {
 type Pending = Pick<JobView, "queue" | "task">;
 
 export function jobRoutes(parts: JobRouteParts): Route[] {
-  return [
-    ...enqueueRoutes(parts),
-    ...readRoutes(parts),
-    ...actionRoutes(parts),
-    ...rerunRoutes(parts),
-  ];
+  return [...enqueueRoutes(parts), ...readRoutes(parts), ...actionRoutes(parts)];
 }
 
 function enqueueRoutes(parts: JobRouteParts): Route[] {
@@ -318,7 +317,7 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
       path: "/api/v1/jobs/{id}",
       name: "getJob",
       tag: TAG,
-      summary: "One job with its input, attempts and steps",
+      summary: "One job with its input, attempts, steps and earlier inputs",
       access: "viewer",
       params: { id: s.id },
       answers: {
@@ -328,6 +327,7 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
             job: jobSchema,
             attempts: z.array(attemptSchema),
             steps: z.array(stepSchema),
+            inputs: z.array(inputSchema),
           }),
         },
       },
@@ -335,7 +335,8 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
         const job = await jobs.get(id);
         if (job === null) throw new JobNotFoundError({ id });
         const attempts = await jobs.attempts(id);
-        return { status: 200, json: { job, attempts, steps: await jobs.steps(id) } };
+        const rest = { steps: await jobs.steps(id), inputs: await jobs.inputs(id) };
+        return { status: 200, json: { job, attempts, ...rest } };
       },
     }),
   ];
@@ -343,103 +344,9 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
 
 const audited = { reason: s.reason.optional() };
 
-/** A step is written as its name, or as an object with its occurrence. */
-const rerunFrom = z
-  .union([s.name, z.strictObject({ name: s.name, occurrence: z.int().min(1) })])
-  .nullable()
-  .meta({ description: "The step to start from; null: the beginning." });
-
-const plannedStep = z.object({
-  name: z.string(),
-  occurrence: s.count,
-  kind: z.enum(stepKinds),
-  status: z.enum(stepStates),
-});
-
-const rerunPlan = z
-  .object({
-    job: s.id,
-    from: z.object({ name: z.string(), occurrence: s.count }).nullable(),
-    keeps: z.array(plannedStep),
-    repeats: z.array(plannedStep),
-    confirm: z.array(z.string()),
-  })
-  .meta({
-    id: "RerunPlan",
-    description:
-      "Which steps would keep their results and which would run again. `confirm` names those that change something outside the job.",
-  });
-
-/** Names of confirmed steps: a job has fewer steps. */
-const CONFIRM_MAX = 10_000;
-
-function rerunRoutes({ jobs, redaction }: JobRouteParts): Route[] {
-  return [
-    route({
-      method: "GET",
-      path: "/api/v1/jobs/{id}/rerun-plan",
-      name: "planRerun",
-      tag: TAG,
-      summary: "Show what a rerun from a step would repeat",
-      access: "viewer",
-      params: { id: s.id },
-      query: {
-        from: s.name
-          .optional()
-          .meta({ description: "The step to start from; if omitted, the beginning." }),
-        occurrence: z
-          .int()
-          .min(1)
-          .optional()
-          .meta({ description: "Which step, if several have this name." }),
-      },
-      answers: { 200: { description: "The plan; nothing is changed.", schema: rerunPlan } },
-      run: async ({ params: { id }, query: { from, occurrence = 1 } }) => ({
-        status: 200,
-        json: await jobs.planRerun(id, {
-          from: from === undefined ? null : { name: from, occurrence },
-        }),
-      }),
-    }),
-    route({
-      method: "POST",
-      path: "/api/v1/jobs/{id}/rerun",
-      name: "rerunJob",
-      tag: TAG,
-      summary: "Run an ended job again from a step",
-      access: "operator",
-      restores: true,
-      params: { id: s.id },
-      body: z.strictObject({
-        from: rerunFrom,
-        confirm: z.array(z.string()).max(CONFIRM_MAX).optional().meta({
-          description: "`confirm` of the plan: the steps that may happen again.",
-        }),
-        input: z.unknown().optional().meta({ description: "Replaces the input." }),
-        attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
-        ...audited,
-      }),
-      answers: {
-        200: {
-          description: "The job is pending again.",
-          schema: z.object({ id: s.id, status: s.status }),
-        },
-      },
-      problems: [409, 413],
-      repeatable: true,
-      run: async (call) => {
-        const { id } = call.params;
-        const { from, confirm, attempts } = call.body;
-        const input = await restoredInput({ jobs, redaction }, id, call.body.input);
-        const how = withoutUndefined({ confirm, input, attempts });
-        await jobs.rerun(id, { ...auditedBy(call), from, ...how }, call.ids[0]);
-        return { status: 200, json: { id, status: "pending" } };
-      },
-    }),
-  ];
-}
-
-function actionRoutes({ jobs }: JobRouteParts): Route[] {
+function actionRoutes({ jobs, redaction, tasks }: JobRouteParts): Route[] {
+  const definitionOf = async (id: string): Promise<Task | undefined> =>
+    tasks.size === 0 ? undefined : tasks.get((await jobs.get(id))?.task ?? "");
   return [
     route({
       method: "POST",
@@ -469,10 +376,12 @@ function actionRoutes({ jobs }: JobRouteParts): Route[] {
       path: "/api/v1/jobs/{id}/retry",
       name: "retryJob",
       tag: TAG,
-      summary: "Retry a failed, cancelled or expired job",
+      summary: "Retry a failed, cancelled or expired job, optionally with another input",
       access: "operator",
+      restores: true,
       params: { id: s.id },
       body: z.strictObject({
+        input: z.unknown().optional().meta({ description: "Replaces the input." }),
         attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
         withCalled: z.boolean().optional().meta({
           description:
@@ -482,17 +391,20 @@ function actionRoutes({ jobs }: JobRouteParts): Route[] {
       }),
       answers: {
         200: {
-          description: "The job is pending again.",
-          schema: z.object({ id: s.id, status: s.status }),
+          description: "The job is pending again, and so are the `called` jobs.",
+          schema: z.object({ id: s.id, status: s.status, called: z.array(s.id) }),
         },
       },
-      problems: [409],
+      problems: [409, 413],
+      repeatable: true,
       run: async (call) => {
         const { id } = call.params;
         const { attempts, withCalled } = call.body;
-        const how = { ...auditedBy(call), ...withoutUndefined({ attempts, withCalled }) };
-        await jobs.retry(id, how, call.ids[0]);
-        return { status: 200, json: { id, status: "pending" } };
+        const input = await restoredInput({ jobs, redaction }, id, call.body.input);
+        const definition = input === undefined ? undefined : await definitionOf(id);
+        const how = withoutUndefined({ attempts, withCalled, input, definition });
+        const called = await jobs.retry(id, { ...auditedBy(call), ...how }, call.ids[0]);
+        return { status: 200, json: { id, status: "pending", called } };
       },
     }),
   ];

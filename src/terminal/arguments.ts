@@ -1,5 +1,6 @@
 /** Parsers of arguments and options. Their errors become sentences that name the option. */
 import { userInfo } from "node:os";
+import { text as textOf } from "node:stream/consumers";
 import { InvalidArgumentError, Option } from "commander";
 import { toMs } from "../core/duration.ts";
 import { AmbiguousIdError, typedPrefix } from "../core/id.ts";
@@ -46,6 +47,12 @@ export function parseJson(text: string, source: string, typed = true): unknown {
     const hint = typed ? ` In a shell, enclose it in single quotes: '{"to":"ada"}'.` : "";
     throw new BadUsageError(`${source} is not valid JSON: ${why}.${hint}`, error);
   }
+}
+
+/** The JSON of an option or argument; `-` reads it from stdin. */
+export async function givenJson(typed: string, source: string): Promise<unknown> {
+  if (typed !== "-") return parseJson(typed, source);
+  return parseJson(await textOf(process.stdin), "The input from stdin", false);
 }
 
 // The actor and the reason that a command records in the audit log.

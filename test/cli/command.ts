@@ -150,7 +150,7 @@ export class Started {
 /** Those that end by themselves and leave nothing behind in their process. */
 const ERRANDS = new Set(
   (
-    "alerts audit batches bulk cancel config dead-letters doctor effects enqueue explain flows items job jobs leases " +
+    "alerts audit batches bulk cancel config doctor effects enqueue errors explain flows items job jobs leases " +
     "locks migrate queues rerun retry schedules stats tokens workers workflows"
   ).split(" "),
 );

@@ -10,7 +10,6 @@ import { charts } from "./charts.ts";
 import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
 import { completing } from "./completing.ts";
-import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
 import { errorsByKind } from "./errors-by-kind.ts";
 import { events } from "./events.ts";
@@ -40,6 +39,7 @@ import { outages } from "./outages.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
+import { reopening } from "./reopening.ts";
 import { reports } from "./reports.ts";
 import { reruns } from "./reruns.ts";
 import { retrying } from "./retrying.ts";
@@ -69,7 +69,7 @@ const groups: Record<string, Group> = {
   completing,
   retrying,
   outages,
-  "dead letters": deadLetters,
+  reopening,
   cancelling,
   "many at once": bulk,
   reruns,

@@ -384,9 +384,11 @@ for (const engine of ENGINES) {
       desk.complaints.length = 0; // Its page asks for it once more, and 404 is logged.
     });
 
-    test("jobs of a kind of error are retried together from the dead letters, and ended ones deleted", async () => {
-      const page = await desk.page("dead-letters");
-      await page.getByRole("button", { name: "Retry 1…" }).click();
+    test("all failed jobs of a task are retried together, and ended ones deleted", async () => {
+      const page = await desk.page("jobs?status=failed&task=order.ship");
+      await page.getByRole("checkbox", { name: /^Select all/ }).check();
+      await page.getByRole("button", { name: "All that match" }).click();
+      await page.getByRole("button", { name: "Retry all…" }).click();
       await page.getByRole("button", { name: "Retry 1 job" }).click();
       await page.waitForURL(/\/bulk\//);
       const [again] = await desk.holdfast.jobs.list({ key: "order-48207" });

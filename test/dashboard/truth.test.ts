@@ -340,40 +340,19 @@ for (const engine of ENGINES) {
       await town.visitors.leave();
     });
 
-    test("dead letters: all are counted, and each button acts on what it says", async () => {
-      const page = await town.visitors.page("dead-letters");
+    test("failed jobs: the navigation leads to them, and all of them are retried by the number that is shown", async () => {
+      const page = await town.visitors.page("");
+      await page.getByRole("link", { name: "Failed jobs", exact: true }).click();
       const failed = await failedJobs();
       assert.ok(failed > 50, "more than a page has");
-      await agree(
-        "dead letters are true",
-        async () => ({
-          text: await page.locator(".head p, .head .say").first().textContent(),
-          groups: sorted(await rowsOf(page, "By task and cause", ["Error", "Task", "Jobs"])),
-        }),
-        {
-          text: `${failed} jobs failed for good, for 3 reasons.`,
-          groups: [
-            ["CarrierTimeoutOfTheNorthernWarehouse", ship.name, "6"],
-            ["ECONNREFUSED", ship.name, "12"],
-            ["Error", ship.name, "54"],
-          ],
-        },
-      );
-      // An error with a code has the name Error too: a filter by this name would take both.
-      const buttons = await page
-        .locator('section:has(h2:text-is("By task and cause"))')
-        .getByRole("button", { name: /^Retry/ })
-        .allInnerTexts();
-      assert.deepEqual(sorted(buttons), ["Retry 12…", "Retry 6…"]);
-      for (const [text, jobs] of [
-        ["Retry 12…", 12],
-        ["Retry 6…", 6],
-      ] as const) {
-        await page.getByRole("button", { name: text }).click();
-        await page.getByRole("button", { name: `Retry ${jobs} jobs` }).waitFor();
-        assert.deepEqual(await findingsOn(page), []);
-        await page.keyboard.press("Escape");
-      }
+      await page.locator("nav.tabs a", { hasText: `Failed ${failed}` }).waitFor();
+      const here = page.locator('nav.rail a[aria-current="page"]');
+      assert.deepEqual(await here.allInnerTexts(), ["Failed jobs"]);
+      await page.getByRole("checkbox", { name: /^Select all/ }).check();
+      await page.getByRole("button", { name: "All that match" }).click();
+      await page.getByRole("button", { name: "Retry all…" }).click();
+      await page.getByRole("button", { name: `Retry ${failed} jobs` }).waitFor();
+      assert.deepEqual(await findingsOn(page), []);
       await town.visitors.leave();
     });
 
@@ -479,7 +458,7 @@ for (const engine of ENGINES) {
         "jobs",
         `jobs/${job?.id}`,
         "errors",
-        "dead-letters",
+        "jobs?status=failed",
         "queues",
         `queues/${QUEUE}`,
       ];

@@ -19,7 +19,6 @@ export function viewsOf({ ids, worker }: Pick<Shop, "ids" | "worker">): readonly
     { name: "enqueue", path: "enqueue", shows: "Task and payload" },
     { name: "a job in doubt", path: `jobs/${ids.doubt}`, shows: "in doubt" },
     { name: "errors", path: "errors", shows: /1 open kind/ },
-    { name: "dead letters", path: "dead-letters", shows: "CarrierTimeout" },
     { name: "queues", path: "queues", shows: "At most 5 at once, 50 starts per second" },
     { name: "a queue", path: "queues/mail", shows: "provider is down" },
     { name: "schedules", path: "schedules", shows: "nightly-report" },

@@ -14,10 +14,10 @@ const requestsOf = ({ ids, worker }: Shop): readonly string[] =>
   [
     `overview series?range=7d names limits tasks errors errors/${ERROR_KIND} counts alerts effects`,
     "search search?status=failed search?key=a search?tag=acme search?worker=w search?build=b",
-    "search?error=x search?payload=x find?text=order audit audit/verify dead-letters bulk",
+    "search?error=x search?payload=x find?text=order audit audit/verify bulk",
     `jobs/${ids.failed}/story jobs/${ids.running}/story jobs/${ids.failed}/events`,
     `workers worker-types drift workers/${worker.id} leases?worker=${worker.id}`,
-    "queues queues/mail queues/mail/explanation queues/mail/settings dead-letter-groups",
+    "queues queues/mail queues/mail/explanation queues/mail/settings",
     "schedules?limit=200&runs=24 schedules/stock-sync schedules/stock-sync/runs?limit=50",
     `flows flows/${ids.flow} flows/${ids.flow}/jobs?limit=200 locks locks/heat locks/heat?range=7d`,
     `workflows workflows/order workflows/order/counts items?workflow=order items/${ids.item}`,

@@ -56,20 +56,13 @@ test("inputs, results, steps, reports and earlier inputs are hidden in every ans
   });
   // Edited as it was shown, with one change: what is hidden stays what it was.
   const edited = { ...job.input, email: "other" };
-  await ask(`/api/v1/dead-letters/${id}/retry`, { input: edited });
+  await ask(`/api/v1/jobs/${id}/retry`, { input: edited });
   await eventually(async () => (await status()) === "done");
   assert.deepEqual(seen[1], { ...input, email: "other" });
   const paths = ["", "/story", "/events", "/dependencies", "/explanation"].map(
     (part) => `/api/v1/jobs/${id}${part}`,
   );
-  for (const path of [
-    ...paths,
-    `/api/v1/dead-letters/${id}`,
-    "/api/v1/search?payload=Ada",
-    "/api/v1/jobs",
-  ]) {
-    await ask(path);
-  }
+  for (const path of [...paths, "/api/v1/search?payload=Ada", "/api/v1/jobs"]) await ask(path);
   const events = await (
     await fetch(`${server.url}/api/v1/jobs/${id}/events`, {
       headers: { accept: "text/event-stream" },

@@ -141,7 +141,7 @@ for (const kind of ["postgres", "mysql"] as const) {
       const dashboard = dashboardHandler({ holdfast, principal });
       const paths = ["overview", "jobs", "search?payload=1", `jobs/${id}`, `jobs/${id}/story`];
       const more = ["queues", "workers", "errors", "schedules", "flows", "locks", "audit", "names"];
-      for (const path of [...paths, ...more, "dead-letters", "alerts"]) {
+      for (const path of [...paths, ...more, "alerts"]) {
         const response = await dashboard(new Request(`http://app.example/api/v1/${path}`));
         assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`);
       }

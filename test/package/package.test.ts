@@ -35,7 +35,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "at most 2 at once, one of each lane\n" +
     "beta did not wait for all of acme: true\n",
   "operators.ts":
-    "2 × invoice.send: GIVE_UP\n" +
+    "invoice.send: cy is no address\ninvoice.send: bob is no address\n" +
     "charged 3 times, sent to ada@example.org, bob@example.org, cy@example.org\n" +
     "keeps charge, address; repeats mail\ncharged 3 times, sent 4 mails\nreindexed hold\n" +
     "would delete 3\ndeleted 3\n",

@@ -34,7 +34,7 @@ const ENTRIES = {
 const PARTS = [
   "jobs",
   "bulk",
-  "deadLetters",
+  "errors",
   "leases",
   "workers",
   "workflows",

@@ -1,4 +1,4 @@
-/** Jobs that run again from a step, and dead letters whose input is changed: what the task sees of it. */
+/** Jobs that run again from a step, and failed jobs whose input is changed: what the task sees of it. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { z } from "zod";
@@ -62,33 +62,36 @@ suite("running a job again from a step", () => {
   });
 });
 
-suite("dead letters", () => {
+const byText = (a: unknown[], b: unknown[]): number => String(a).localeCompare(String(b));
+
+suite("failed jobs", () => {
   test("are retried with another input, without repeating what is done", async () => {
     charges.length = 0;
     mails.length = 0;
     await using kit = await openTestHoldfast();
-    const { deadLetters } = kit.holdfast;
+    const { jobs } = kit.holdfast;
     const job = await kit.holdfast.enqueue(order, { to: "nobody" });
     await kit.drain([order]);
-    const [dead] = await deadLetters.list({ task: "order" });
+    const [dead] = await jobs.list({ status: "failed", task: "order" });
     assert.deepEqual([dead?.id, dead?.lastError?.message], [job.id, "no such address"]);
     const checked = defineTask({ name: "order", input: z.object({ to: z.email() }), run() {} });
     const wrong = { input: { to: "nobody" }, definition: checked };
-    await assert.rejects(deadLetters.revive(job.id, wrong), withCode("INPUT_REJECTED"));
-    await deadLetters.revive(job.id, { input: { to: "bob@x.org" }, definition: checked });
+    await assert.rejects(jobs.retry(job.id, wrong), withCode("INPUT_REJECTED"));
+    await jobs.retry(job.id, { input: { to: "bob@x.org" }, definition: checked });
     await kit.drain([order]);
     assert.equal(await job.result(), 100);
     assert.deepEqual(charges, [`${job.id}/charge/1`]);
     assert.deepEqual(mails, [`bob@x.org ${job.id}/mail/1`]);
-    const { inputs, attempts } = await deadLetters.get(job.id);
     assert.deepEqual(
-      inputs.map(({ revision, input }) => [revision, input]),
+      (await jobs.inputs(job.id)).map(({ revision, input }) => [revision, input]),
       [[1, { to: "nobody" }]],
     );
-    assert.equal(attempts.length, 2);
+    assert.equal((await jobs.attempts(job.id)).length, 2);
+    const [line] = await kit.holdfast.audit.list({ subject: `job ${job.id}` });
+    assert.equal(line?.action, "job.edit");
   });
 
-  test("are counted by task and cause, and retried or deleted by filter", async () => {
+  test("are counted by kind of error, and retried or deleted by filter", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const flaky = defineTask({
@@ -100,21 +103,27 @@ suite("dead letters", () => {
     });
     await holdfast.enqueueMany(flaky, ["E_A", "E_B", "E_A"]);
     await kit.drain([flaky]);
-    const { looked, isAll, groups } = await holdfast.deadLetters.groups();
-    assert.deepEqual([looked, isAll], [3, true]);
+    await kit.clock.advance("2m");
+    while ((await holdfast.store.stats.foldMinutes({ limit: 100 })) > 0);
+    const { counts, isAll, groups } = await holdfast.errors.list();
+    assert.deepEqual([counts.open, isAll], [2, true]);
     assert.deepEqual(
-      groups.map(({ task, error, jobs, message }) => [task, error, jobs, message]),
+      groups
+        .map(({ task, code, failed, message }) => [task, code, failed, message])
+        .toSorted(byText),
       [
         ["flaky", "E_A", 2, "it is E_A"],
         ["flaky", "E_B", 1, "it is E_B"],
       ],
     );
-    assert.deepEqual((await holdfast.deadLetters.groups({ limit: 1 })).isAll, false);
-    const retry = await holdfast.deadLetters.reviveAll({ code: "E_A" }, { attempts: 1 });
+    assert.equal((await holdfast.errors.list({ limit: 1 })).isAll, false);
+    const filter = { status: "failed", code: "E_A" } as const;
+    const retry = await holdfast.bulk.start({ action: "retry", filter, attempts: 1 });
     assert.equal((await holdfast.bulk.run(retry)).changed, 2);
-    const remove = await holdfast.deadLetters.deleteAll({ all: true });
+    const failed = { status: "failed" } as const;
+    const remove = await holdfast.bulk.start({ action: "delete", filter: failed });
     assert.equal((await holdfast.bulk.run(remove)).changed, 1);
-    assert.deepEqual(await holdfast.deadLetters.list(), []);
-    await assert.rejects(holdfast.deadLetters.get("x"), withCode("JOB_NOT_FOUND"));
+    assert.deepEqual(await holdfast.jobs.list(failed), []);
+    await assert.rejects(holdfast.jobs.retry("x"), withCode("JOB_NOT_FOUND"));
   });
 });

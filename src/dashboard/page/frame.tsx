@@ -17,7 +17,7 @@ import {
 } from "./live.ts";
 import { QuestionView, Toasts } from "./notice-view.tsx";
 import { Btn, type Children } from "./parts.tsx";
-import { go, to, usePlace } from "./router.ts";
+import { type Address, go, to, usePlace } from "./router.ts";
 import { Find } from "./search.tsx";
 import { signOut } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
@@ -31,14 +31,17 @@ interface NavItem {
   readonly key: string;
   /** Further first parts of addresses that belong to it. */
   readonly also?: readonly string[];
+  readonly query?: typeof FAILED;
 }
+
+const FAILED = { status: "failed" };
 
 const NAV: readonly (readonly NavItem[])[] = [
   [
     { path: "", text: "Overview", icon: "overview", key: "o" },
     { path: "jobs", text: "Jobs", icon: "jobs", key: "j", also: ["enqueue", "bulk"] },
     { path: "errors", text: "Errors", icon: "warning", key: "e" },
-    { path: "dead-letters", text: "Dead letters", icon: "dead", key: "d" },
+    { path: "jobs", query: FAILED, text: "Failed jobs", icon: "dead", key: "d" },
   ],
   [
     { path: "queues", text: "Queues", icon: "queues", key: "q" },
@@ -56,7 +59,8 @@ const NAV: readonly (readonly NavItem[])[] = [
   ],
 ];
 
-const TABBAR = new Set(["", "jobs", "errors", "workers"]);
+/** By their keys. */
+const TABBAR = new Set(["o", "j", "e", "w"]);
 
 const ENGINES: Readonly<Record<string, string>> = {
   sqlite: "SQLite",
@@ -64,8 +68,13 @@ const ENGINES: Readonly<Record<string, string>> = {
   mysql: "MySQL",
 };
 
-function isAt({ path, also = [] }: NavItem, first: string): boolean {
-  return path === first || also.includes(first);
+/** Failed jobs are a view of the list of jobs. */
+function isAt(
+  { path, query, also = [] }: NavItem,
+  { path: [first = ""], query: q }: Address,
+): boolean {
+  const isFailed = first === "jobs" && q.get("status") === FAILED.status;
+  return (path === first || also.includes(first)) && isFailed === (query === FAILED);
 }
 
 export function Frame({
@@ -75,13 +84,14 @@ export function Frame({
   readonly who: Session;
   readonly children: Children;
 }): JSX.Element {
-  const { path } = usePlace();
-  const [first = ""] = path;
+  const here = usePlace();
   const { data: overview } = useData<Overview>("overview");
   const [keysShown, showKeys] = useState(false);
   const lost = useLost();
   useKeys({
-    ...Object.fromEntries(NAV.flat().map((item) => [`g ${item.key}`, () => go(to(item.path))])),
+    ...Object.fromEntries(
+      NAV.flat().map((item) => [`g ${item.key}`, () => go(to(item.path, item.query))]),
+    ),
     f: () => freeze(),
     t: switchTheme,
     "?": () => showKeys(true),
@@ -103,14 +113,14 @@ export function Frame({
         Skip to the page
       </button>
       <div class={lost ? "app is-old" : "app"}>
-        <Rail first={first} counts={counts} who={who} />
+        <Rail here={here} counts={counts} who={who} />
         <Top who={who} showKeys={() => showKeys(true)} />
         <Connection />
         <main class="page" id="main" tabIndex={-1}>
           {children}
         </main>
       </div>
-      <TabBar first={first} alerts={alerts} />
+      <TabBar here={here} alerts={alerts} />
       <Toasts />
       <QuestionView />
       {keysShown && <Keys close={() => showKeys(false)} />}
@@ -119,11 +129,11 @@ export function Frame({
 }
 
 function Rail({
-  first,
+  here,
   counts,
   who,
 }: {
-  readonly first: string;
+  readonly here: Address;
   readonly counts: Readonly<Record<string, number>>;
   readonly who: Session;
 }): JSX.Element {
@@ -134,14 +144,14 @@ function Rail({
         <span>Holdfast</span>
       </a>
       {NAV.map((group) => (
-        <ul key={group[0]?.path}>
+        <ul key={group[0]?.key}>
           {group.map((item) => {
             const number = counts[item.path] ?? 0;
             return (
-              <li key={item.path}>
+              <li key={item.key}>
                 <a
-                  href={to(item.path)}
-                  aria-current={isAt(item, first) ? "page" : undefined}
+                  href={to(item.path, item.query)}
+                  aria-current={isAt(item, here) ? "page" : undefined}
                   title={item.text}
                 >
                   <Icon name={item.icon} />
@@ -176,22 +186,22 @@ function Rail({
 }
 
 function TabBar({
-  first,
+  here,
   alerts,
 }: {
-  readonly first: string;
+  readonly here: Address;
   readonly alerts: number;
 }): JSX.Element {
   const [open, setOpen] = useState(false);
-  const main = NAV.flat().filter(({ path }) => TABBAR.has(path));
-  const rest = NAV.flat().filter(({ path }) => !TABBAR.has(path));
+  const main = NAV.flat().filter(({ key }) => TABBAR.has(key));
+  const rest = NAV.flat().filter(({ key }) => !TABBAR.has(key));
   return (
     <nav class="tabbar" aria-label="Main pages">
       {main.map((item) => (
         <a
-          key={item.path}
-          href={to(item.path)}
-          aria-current={isAt(item, first) ? "page" : undefined}
+          key={item.key}
+          href={to(item.path, item.query)}
+          aria-current={isAt(item, here) ? "page" : undefined}
         >
           <Icon name={item.icon} />
           {item.text}
@@ -201,7 +211,7 @@ function TabBar({
       <button
         type="button"
         aria-expanded={open}
-        aria-current={rest.some((item) => isAt(item, first)) ? "page" : undefined}
+        aria-current={rest.some((item) => isAt(item, here)) ? "page" : undefined}
         onClick={() => setOpen(!open)}
       >
         <Icon name="more" fat />
@@ -210,8 +220,8 @@ function TabBar({
       {open && (
         <ul class="menu moremenu">
           {rest.map((item) => (
-            <li key={item.path}>
-              <a href={to(item.path)} onClick={() => setOpen(false)}>
+            <li key={item.key}>
+              <a href={to(item.path, item.query)} onClick={() => setOpen(false)}>
                 <Icon name={item.icon} />
                 {item.text}
               </a>

@@ -7,7 +7,6 @@ import { openStream, readSession, session } from "./live.ts";
 import { AlertsPage } from "./pages/alerts.tsx";
 import { AuditPage } from "./pages/audit.tsx";
 import { BulkListPage, BulkPage } from "./pages/bulk.tsx";
-import { DeadLettersPage } from "./pages/dead-letters.tsx";
 import { EnqueuePage } from "./pages/enqueue.tsx";
 import { ErrorsPage } from "./pages/errors.tsx";
 import { FlowPage, FlowsPage } from "./pages/flows.tsx";
@@ -41,7 +40,6 @@ const PAGES: ReadonlyMap<string, Page> = new Map(
     bulk: { title: "Bulk actions", view: () => <BulkListPage /> },
     "bulk/": { title: "Bulk action", view: (id) => <BulkPage key={id} id={id} /> },
     errors: { title: "Errors", view: () => <ErrorsPage /> },
-    "dead-letters": { title: "Dead letters", view: () => <DeadLettersPage /> },
     queues: { title: "Queues", view: () => <QueuesPage /> },
     "queues/": { title: "Queue", view: (name) => <QueuePage key={name} name={name} /> },
     schedules: { title: "Schedules", view: () => <SchedulesPage /> },

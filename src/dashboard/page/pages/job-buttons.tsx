@@ -97,10 +97,7 @@ function askEdit(job: Job): void {
     confirm: "Retry with this payload",
     run: async (answers) => {
       const input = parsed(String(answers["input"]));
-      await write(`dead-letters/${encodeURIComponent(job.id)}/revive`, {
-        input,
-        ...reasonIn(answers),
-      });
+      await write(path(job, "retry"), { input, ...reasonIn(answers) });
       toast(`${job.task} is pending again, with another payload.`);
     },
   });

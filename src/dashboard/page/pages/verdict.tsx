@@ -113,7 +113,7 @@ function actsOf({ kind, queues: [first] = [] }: Finding, overview: Overview): Ch
         </Act>
       );
     case "failed":
-      return <Btn href={to("dead-letters")}>Dead letters</Btn>;
+      return <Btn href={to("jobs", { status: "failed" })}>Failed jobs</Btn>;
     case "canary":
     case "uncounted":
       return undefined;

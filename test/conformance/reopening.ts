@@ -28,7 +28,7 @@ import {
 
 const revivable: readonly Status[] = moves.reopen.from;
 
-export const deadLetters: Group = (open) => {
+export const reopening: Group = (open) => {
   test("a failed job is not tried again by itself", async () => {
     const { store, clock } = await open();
     await jobIn(store, "failed");

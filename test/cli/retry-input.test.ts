@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { defineTask, GiveUpError, openHoldfast } from "../../src/index.ts";
+import { testClock } from "../../src/testing/clock.ts";
 import { assertRefused, Desk } from "./command.ts";
 
-suite("holdfast dead-letters and rerun", () => {
+suite("holdfast retry --input, errors and rerun", () => {
   const desk = new Desk();
   const ids = { failed: "", done: "" };
   before(async () => {
@@ -25,21 +26,32 @@ suite("holdfast dead-letters and rerun", () => {
   });
   after(() => desk[Symbol.asyncDispose]());
 
-  test("lists and groups them", async () => {
-    const { jobs, next } = await desk.json(["dead-letters", "--task", "mail.send"]);
-    assert.deepEqual([jobs.length, jobs[0].id, next], [1, ids.failed, null]);
-    const listed = (await desk.holdfast(["dead-letters"])).stdout;
-    assert.match(listed, /mail\.send .*no such address[^]*1 dead letter\./);
-    const groups = (await desk.holdfast(["dead-letters", "groups"])).stdout;
-    assert.match(groups, /^JOBS +TASK[^]*1 +mail\.send +GIVE_UP[^]*1 dead letter, all there are\./);
+  test("lists errors by kind, once their minute is over", async () => {
+    assert.equal((await desk.holdfast(["errors"])).stdout, "No open kind of error.\n");
+    await using holdfast = await openHoldfast(desk.url, {
+      runtime: testClock(Date.now() + 120_000),
+    });
+    while ((await holdfast.store.stats.foldMinutes({ limit: 100 })) > 0);
+    const { groups, counts, isAll } = await desk.json(["errors"]);
+    assert.deepEqual([groups.length, groups[0].failed, counts.open, isAll], [1, 1, 1, true]);
+    const listed = (await desk.holdfast(["errors"])).stdout;
+    assert.match(
+      listed,
+      /^FAILED +RETRIED +TASK[^]*1 +0 +mail\.send +GIVE_UP \(new\)[^]*no such address\n\n1 kind\./,
+    );
+    assert.deepEqual((await desk.json(["errors", "--state", "muted"])).groups, []);
   });
 
-  test("revives one with another input", async () => {
-    const revived = await desk.holdfast(["dead-letters", "revive", ids.failed, "--input", '"bob"']);
-    assert.equal(revived.stdout, `Pending again ${ids.failed} with another input\n`);
+  test("retries one with another input", async () => {
+    const several = await desk.holdfast(["retry", ids.failed, ids.done, "--input", "1"]);
+    assertRefused(several, 2, /--input is for one job/);
+    const filtered = await desk.holdfast(["retry", "--task", "mail.send", "--input", "1"]);
+    assertRefused(filtered, 2, /--input is for one job/);
+    assertRefused(await desk.holdfast(["retry", ids.failed, "--input", "{"]), 2, /not valid JSON/);
+    const retried = await desk.holdfast(["retry", ids.failed, "--input", "-"], { input: '"bob"' });
+    assert.equal(retried.stdout, `Pending again ${ids.failed}\n`);
     assert.equal((await desk.json(["job", ids.failed])).job.input, "bob");
-    assert.deepEqual((await desk.json(["dead-letters"])).jobs, []);
-    assert.equal((await desk.holdfast(["dead-letters"])).stdout, "No dead letters.\n");
+    assert.deepEqual((await desk.json(["jobs", "--status", "failed"])).jobs, []);
     const { lines } = await desk.json(["audit"]);
     assert.equal(lines.at(-1).action, "job.edit");
   });

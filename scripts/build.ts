@@ -53,6 +53,8 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   sqlite: ["database/sqlite/*.ts", "jobs/sqlite.ts"],
   postgres: ["database/postgres/*.ts", "jobs/postgres.ts"],
   mysql: ["database/mysql/*.ts", "jobs/mysql.ts"],
+  // Operations show their results with it: without a file of its own, a server would read all of `main`.
+  tables: ["terminal/table.ts"],
   main: ["cli/{main,database,tasks}.ts"],
   watch: ["alerts/alerts.ts", "doctor/doctor.ts", "monitoring/monitor.ts"],
   service: ["cli/start.ts"],

@@ -3,7 +3,7 @@ import { registerHooks } from "node:module";
 import { Command, CommanderError } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { libraryVersion } from "../core/version.ts";
+import { isCheckout, libraryVersion } from "../core/version.ts";
 import type { CommandGroup } from "../operations/command.ts";
 import { BadUsageError, exitCodes, misusedAt, report } from "../terminal/failure.ts";
 import { type CommandKit, Terminal } from "../terminal/terminal.ts";
@@ -74,9 +74,6 @@ export async function buildCommands(named: string | null, terminal: Terminal): P
 /** A finished command waits this long for what a user's module left open: a pool, a timer. */
 const LINGER_MS = 500;
 
-/** A published package has no src/. */
-const IN_CHECKOUT = import.meta.url.endsWith(".ts");
-
 const AFTER_HELP = `
 Exit codes:
   0  success
@@ -100,7 +97,7 @@ See it survive kill -9:  holdfast demo`;
 
 /** Runs a command line and returns its exit code. */
 export async function main(args: readonly string[]): Promise<number> {
-  if (IN_CHECKOUT) importFromSources();
+  if (isCheckout) importFromSources();
   addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });

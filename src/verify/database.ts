@@ -5,8 +5,11 @@
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type * as Mysql from "mysql2/promise";
+import type * as Pg from "pg";
 import { InvalidArgumentError, StoreUnavailableError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
+import { importDriver } from "../database/engine.ts";
 import type { Table } from "./check/history.ts";
 import type { FaultKind } from "./plan.ts";
 import { LEDGER } from "./tasks.ts";
@@ -180,7 +183,7 @@ const postgres: Dialect = {
   label: (version) => `PostgreSQL ${version.split(" ")[0]}`,
 
   async ask(url, text) {
-    const { default: pg } = await import("pg");
+    const { default: pg } = (await importDriver("PostgreSQL", "pg")) as typeof Pg;
     const client = new pg.Client({
       connectionString: url,
       application_name: "verify",
@@ -231,7 +234,10 @@ const mysql: Dialect = {
     `${version.includes("MariaDB") ? "MariaDB" : "MySQL"} ${version.split("-")[0]}`,
 
   async ask(url, text) {
-    const { createConnection } = await import("mysql2/promise");
+    const { createConnection } = (await importDriver(
+      "MySQL and MariaDB",
+      "mysql2/promise",
+    )) as typeof Mysql;
     const connection = await createConnection({ uri: url, connectTimeout: CONNECT_MS_MAX });
     connection.on("error", () => {});
     try {

@@ -227,7 +227,7 @@ const workerOptions = optionsOf<WorkerOptions>()({
 
 /** `version` is the build of the process, for workers that name none. */
 export function checkWorkerOptions(options: WorkerOptions, version: string) {
-  const checked = workerOptions.read({ version, ...options });
+  const checked = workerOptions.read(options);
   const { leaseMs, heartbeatMs, tasks } = checked;
   const blockMs = Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN);
   const min = heartbeatMs * HEARTBEATS_PER_STALE;

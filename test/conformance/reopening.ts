@@ -1,4 +1,4 @@
-/** Failed and cancelled jobs: they stay to be looked at, and an operator may revive them. */
+/** Failed and cancelled jobs: they stay for an operator to look at and to retry. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { IllegalMoveError, JobNotFoundError, KeyTakenError } from "../../src/core/errors.ts";
@@ -26,7 +26,7 @@ import {
   upTo,
 } from "../support/jobs.ts";
 
-const revivable: readonly Status[] = moves.reopen.from;
+const retriable: readonly Status[] = moves.reopen.from;
 
 export const reopening: Group = (open) => {
   test("a failed job is not tried again by itself", async () => {
@@ -38,8 +38,8 @@ export const reopening: Group = (open) => {
     assert.deepEqual(await store.jobs.claim(upTo(9)), []);
   });
 
-  for (const status of revivable) {
-    test(`a ${status} job can be revived: it is pending again and may be attempted`, async () => {
+  for (const status of retriable) {
+    test(`a ${status} job can be retried: it is pending again and may be attempted`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, { payload: '"kept"', priority: 4 });
       await store.jobs.retry(id, 1);
@@ -68,8 +68,8 @@ export const reopening: Group = (open) => {
     await assert.rejects(store.jobs.retry(id, 1), { message: message("now") });
   });
 
-  for (const status of statuses.filter((candidate) => !revivable.includes(candidate))) {
-    test(`a ${status} job cannot be revived`, async () => {
+  for (const status of statuses.filter((candidate) => !retriable.includes(candidate))) {
+    test(`a ${status} job cannot be retried`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status);
       const before = await pictureOf(store, id);
@@ -78,14 +78,14 @@ export const reopening: Group = (open) => {
         assert.ok(error instanceof IllegalMoveError);
         assert.equal(error.id, id);
         assert.equal(error.status, status);
-        assert.equal(error.move, "revive");
+        assert.equal(error.move, "retry");
         return true;
       });
       assert.deepEqual(await pictureOf(store, id), before);
     });
   }
 
-  test("a job that does not exist cannot be revived", async () => {
+  test("a job that does not exist cannot be retried", async () => {
     const { store } = await open();
     const id = nextId();
     await assert.rejects(store.jobs.retry(id, 1), (error) => {
@@ -112,7 +112,7 @@ export const reopening: Group = (open) => {
     assert.equal((await settleOne(store, retry(await claimOne(store)))).status, "failed");
   });
 
-  test("a revived job keeps its history, and its epoch keeps growing", async () => {
+  test("a retried job keeps its history, and its epoch keeps growing", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 2 });
@@ -139,7 +139,7 @@ export const reopening: Group = (open) => {
     );
   });
 
-  test("a job can fail and be revived again and again", async () => {
+  test("a job can fail and be retried again and again", async () => {
     const { store } = await open();
     const first = await startOne(store, { maxAttempts: 1 });
     await settleOne(store, failed(first));
@@ -153,7 +153,7 @@ export const reopening: Group = (open) => {
     assert.equal((await store.jobs.attempts(first.id)).length, 5);
   });
 
-  test("a revived job comes after jobs that were pending before", async () => {
+  test("a retried job comes after jobs that were pending before", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(1);
@@ -164,7 +164,7 @@ export const reopening: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, id]);
   });
 
-  test("a job that was cancelled before it was claimed can be revived", async () => {
+  test("a job that was cancelled before it was claimed can be retried", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
     await store.jobs.cancel(id);
@@ -176,7 +176,7 @@ export const reopening: Group = (open) => {
     assert.equal((await settleOne(store, done(claimed))).status, "done");
   });
 
-  test("a job that was cancelled while it ran is not cancelled again when it is revived", async () => {
+  test("a job that was cancelled while it ran is not cancelled again when it is retried", async () => {
     const { store } = await open();
     const first = await startOne(store);
     await store.jobs.cancel(first.id);
@@ -189,7 +189,7 @@ export const reopening: Group = (open) => {
     assert.equal((await settleOne(store, done(second))).status, "done");
   });
 
-  test("a poisonous job can be revived, and completes when its reason is gone", async () => {
+  test("a poisonous job can be retried, and completes when its reason is gone", async () => {
     const bundle = await open();
     const { store } = bundle;
     let claimed = await startOne(store, { maxAttempts: 9 });
@@ -198,13 +198,13 @@ export const reopening: Group = (open) => {
     assert.equal((await crash(bundle, claimed)).status, "failed");
 
     await store.jobs.retry(claimed.id, 1);
-    const revived = await claimOne(store);
-    assert.equal(revived.epoch, 4);
-    assert.equal((await settleOne(store, done(revived))).status, "done");
+    const retried = await claimOne(store);
+    assert.equal(retried.epoch, 4);
+    assert.equal((await settleOne(store, done(retried))).status, "done");
     assert.equal((await store.jobs.attempts(claimed.id)).length, 4);
   });
 
-  test("a revived job holds its key again", async () => {
+  test("a retried job holds its key again", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed", { key: "ada" });
     await store.jobs.retry(id, 1);
@@ -214,7 +214,7 @@ export const reopening: Group = (open) => {
     await enqueueOne(store, { key: "ada" });
   });
 
-  test("a job whose key another one holds by now cannot be revived, and nothing changes", async () => {
+  test("a job whose key another one holds by now cannot be retried, and nothing changes", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed", { key: "ada" });
     const holder = await enqueueOne(store, { key: "ada" });
@@ -233,7 +233,7 @@ export const reopening: Group = (open) => {
     assert.equal(await statusOf(store, id), "pending");
   });
 
-  test("when several processes revive a job at the same moment, one does", async () => {
+  test("when several processes retry a job at the same moment, one does", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
 

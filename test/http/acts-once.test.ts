@@ -151,7 +151,11 @@ for (const kind of KINDS) {
       await desk.post(path, {}, 503, { headers: key });
       store.jobs.retry = retry;
       await settleOne(store, failed(await claimOne(store)));
-      assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), { id, status: "pending" });
+      assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), {
+        id,
+        status: "pending",
+        called: [],
+      });
       // It was tried again once, and that came to nothing.
       assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "failed");
       const { lines } = await desk.get(`/api/v1/audit?subject=${encodeURIComponent(`job ${id}`)}`);

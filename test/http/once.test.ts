@@ -85,10 +85,11 @@ test("a retry whose server died afterwards is reported as done", async () => {
 
 test("an operation that cannot run twice does not begin while another server may be processing it", async () => {
   await using desk = await Desk.open();
-  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
-  await desk.post(`/api/v1/jobs/${id}/cancel`);
-  const { store } = desk.holdfast;
-  const path = `/api/v1/jobs/${id}/retry`;
+  const { locks, store } = desk.holdfast;
+  await using lock = await locks.acquire("order:42");
+  const isHeld = async (): Promise<boolean> => (await locks.list()).length > 0;
+  const path = "/api/v1/locks/release";
+  const body = { key: lock.key };
   const headers = { "idempotency-key": "k" };
   // As another process would leave it that is at it, or was killed a moment ago.
   const begin = store.requests.begin.bind(store.requests);
@@ -98,12 +99,13 @@ test("an operation that cannot run twice does not begin while another server may
     others += 1;
     return begin(request);
   };
-  const problem = await desk.post(path, {}, 409, { headers });
+  const problem = await desk.post(path, body, 409, { headers });
   assert.equal(problem.code, "UNDER_WAY");
-  assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "cancelled");
-  // It came to nothing: whoever asks again does it.
+  assert.ok(await isHeld());
+  // The other process came to nothing: the next request releases the lock.
   await store.requests.abandon({ principal: "local", key: "k" });
-  await desk.post(path, {}, 200, { headers });
+  await desk.post(path, body, 200, { headers });
+  assert.ok(!(await isHeld()));
 });
 
 test("a request that failed inside is made when it is sent again", async () => {

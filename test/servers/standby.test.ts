@@ -234,7 +234,7 @@ describe(
         await assert.rejects((await cutOff(pair, site, act)).call, OutcomeUnknownError);
         assert.equal(await statusOf(site.direct, first.id), "pending", "visible, on the primary");
         const calls = [first, again].map((job) => site.store.jobs.enqueue([job]));
-        for (const call of calls) await assert.rejects(call, OutcomeUnknownError);
+        await Promise.all(calls.map((call) => assert.rejects(call, OutcomeUnknownError)));
       });
       assert.deepEqual(await site.direct.jobs.enqueue([again]), [{ id: first.id, added: false }]);
     });

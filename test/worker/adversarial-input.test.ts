@@ -149,7 +149,7 @@ suite("an invalid option is refused by its name", () => {
     ["a limit as text", "limit", (it) => it.leases.expired({ limit: untyped("x") })],
     ["a grace misspelt", "graec", (it) => it.leases.resetExpired(untyped({ graec: 1 }))],
     ["a lease misspelt", "laese", (it) => it.leases.extend(fence, untyped({ laese: "1s" }))],
-    ["subscribing a number", "hear", async (it) => it.subscribe("default", untyped(5))],
+    ["subscribing a number", "onPending", async (it) => it.subscribe("default", untyped(5))],
     [
       "subscribing misspelt",
       "pol",

@@ -22,4 +22,4 @@ console.log("starting");
 await starting;
 console.log("started");
 // What an application waits for must not turn the end of its process into a failure.
-await holdfast.enqueue("never", null, { queue: "nowhere" }).then((job) => job.result());
+await holdfast.enqueue(hold, null, { queue: "nowhere" }).then((job) => job.result());

@@ -296,7 +296,7 @@ begin
   if new.epoch > 0 then
     if exists (select 1 from holdfast_finished where id = new.id) then
       signal sqlstate '45000'
-        set message_text = 'holdfast: the job has finished; only a revival makes it pending again';
+        set message_text = 'holdfast: the job has finished; only a retry or a rerun makes it pending again';
     end if;
     if exists (select 1 from holdfast_lease where id = new.id) then
       signal sqlstate '45000' set message_text = 'holdfast: a worker holds the job';
@@ -315,7 +315,7 @@ begin
   if new.epoch > 0 then
     if exists (select 1 from holdfast_finished where id = new.id) then
       signal sqlstate '45000'
-        set message_text = 'holdfast: the job has finished; only a revival makes it pending again';
+        set message_text = 'holdfast: the job has finished; only a retry or a rerun makes it pending again';
     end if;
     if exists (select 1 from holdfast_lease where id = new.id) then
       signal sqlstate '45000' set message_text = 'holdfast: a worker holds the job';

@@ -237,7 +237,7 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as
 begin
   if exists (select from entered e join holdfast.finished f on f.id = e.id) then
     raise exception using errcode = '23514',
-      message = 'holdfast: the job has finished; only a revival makes it pending again';
+      message = 'holdfast: the job has finished; only a retry or a rerun makes it pending again';
   end if;
   if exists (select from entered e join holdfast.lease l on l.id = e.id) then
     raise exception using errcode = '23514', message = 'holdfast: a worker holds the job';

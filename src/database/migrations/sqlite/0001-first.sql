@@ -234,7 +234,7 @@ begin select raise(abort, 'holdfast: a row stays with its job'); end;
 
 create trigger holdfast_ready_not_finished before insert on holdfast_ready
 when exists (select 1 from holdfast_finished where id = new.id)
-begin select raise(abort, 'holdfast: the job has finished; only a revival makes it pending again'); end;
+begin select raise(abort, 'holdfast: the job has finished; only a retry or a rerun makes it pending again'); end;
 
 create trigger holdfast_ready_not_claimed before insert on holdfast_ready
 when exists (select 1 from holdfast_lease where id = new.id)
@@ -242,7 +242,7 @@ begin select raise(abort, 'holdfast: a worker holds the job'); end;
 
 create trigger holdfast_waiting_not_finished before insert on holdfast_waiting
 when exists (select 1 from holdfast_finished where id = new.id)
-begin select raise(abort, 'holdfast: the job has finished; only a revival makes it pending again'); end;
+begin select raise(abort, 'holdfast: the job has finished; only a retry or a rerun makes it pending again'); end;
 
 create trigger holdfast_waiting_not_claimed before insert on holdfast_waiting
 when exists (select 1 from holdfast_lease where id = new.id)

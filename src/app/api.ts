@@ -1,8 +1,8 @@
 /** The API of a Holdfast: its whole table of routes, for the server and for the dashboard in an application. */
 import { z } from "zod";
 import { listAlerts } from "../alerts/alerts.ts";
-import { alertRoutes } from "../alerts/routes.ts";
-import { auditRoute, verifyRoute } from "../audit/routes.ts";
+import { alertOperations } from "../alerts/operations.ts";
+import { auditOperations, sharedVerification, verifyOperations } from "../audit/operations.ts";
 import { bulkRoutes } from "../bulk/routes.ts";
 import { Cached } from "../core/wait.ts";
 import type { Logger } from "../core/log.ts";
@@ -24,7 +24,8 @@ import { jobRoutes } from "../jobs/routes.ts";
 import { lockOperations } from "../locks/operations.ts";
 import { Feed } from "../monitoring/feed.ts";
 import type { Observation } from "../monitoring/monitor.ts";
-import { invariantsRoute, probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
+import { findingOperations } from "../monitoring/operations.ts";
+import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
 import { routesOf } from "../operations/route.ts";
 import { queueRoutes } from "../queues/routes.ts";
 import { workerRoutes } from "../registry/routes.ts";
@@ -216,10 +217,10 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...queueRoutes(holdfast.queues, async () =>
       (await latest.counts()).queues.map(({ queue }) => queue),
     ),
-    auditRoute(holdfast.audit),
-    verifyRoute(holdfast.audit, runtime),
-    invariantsRoute(monitor),
-    ...alertRoutes(store.alerts),
+    ...routesOf(holdfast, auditOperations),
+    ...routesOf(sharedVerification(holdfast.audit, runtime), verifyOperations),
+    ...routesOf(parts, findingOperations),
+    ...routesOf(holdfast, alertOperations),
     ...workerRoutes(workers),
     ...scheduleRoutes({
       schedules: holdfast.schedules,

@@ -67,8 +67,6 @@ queues set api --each-lane --rate 5/1s --concurrency 2
 queues set mail --concurrency none
 queues pause mail --reason 'mail server is down'
 queues resume mail
-alerts list --all
-alerts rules
 alerts test
 doctor --quick
 doctor --fix --reason 'after the restore'
@@ -78,9 +76,7 @@ effects resolve 01890a5d charge --not-done
 items list --workflow order --status paid
 items show 01890a5d
 items history 01890a5d
-audit list --actor ada
 audit verify
-audit prune --keep 365d
 migrate
 migrate --dry-run
 copy sqlite:holdfast.db postgres://shop@db.internal/shop
@@ -98,16 +94,23 @@ verify --url postgres://postgres@localhost/postgres --minutes 10
 
 const SHOWN_MAX = 3;
 
-/** Returns all that there are. */
+/** Returns all that there are. Those of a group with operations have the order of its commands. */
 export function addExamples(program: Command): string[] {
   return program.commands.flatMap((command) => {
-    for (const part of command.commands) addExample(part, `${command.name()} ${part.name()}`);
-    return addExample(command, command.name());
+    const name = command.name();
+    const ofParts = command.commands.flatMap((part) =>
+      addExample(part, exampleLines(`${name} ${part.name()}`)),
+    );
+    const hasOperations = command.commands.some((part) => examplesOf(part).length > 0);
+    return addExample(command, hasOperations ? ofParts : exampleLines(name));
   });
 }
 
-function addExample(command: Command, path: string): string[] {
-  const byHand = examples.filter((line) => line === path || line.startsWith(`${path} `));
+function exampleLines(path: string): string[] {
+  return examples.filter((line) => line === path || line.startsWith(`${path} `));
+}
+
+function addExample(command: Command, byHand: readonly string[]): string[] {
   const own = [...examplesOf(command), ...byHand];
   const lines = own.slice(0, SHOWN_MAX).map((line) => `\n  holdfast ${line}`);
   command.addHelpText("after", `\nExample${lines.length === 1 ? "" : "s"}:${lines.join("")}`);

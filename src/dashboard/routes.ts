@@ -1,8 +1,8 @@
 /** Routes for the pages of the dashboard: what a page shows, in one request. */
 import { z } from "zod";
-import { alertSchema } from "../alerts/routes.ts";
+import { alert } from "../alerts/operations.ts";
 import { type AuditEntry, subjects } from "../audit/entry.ts";
-import { auditLineSchema } from "../audit/routes.ts";
+import { auditLine } from "../audit/operations.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { statuses } from "../core/job.ts";
@@ -24,6 +24,7 @@ import {
   stepSchema,
 } from "../jobs/routes.ts";
 import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
+import { zodOf } from "../operations/route.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Usual } from "../stats/times.ts";
@@ -93,7 +94,7 @@ const overviewSchema = z
         version: z.string(),
       }),
     ),
-    alerts: z.array(alertSchema).meta({ description: "The worst first, at most 20." }),
+    alerts: z.array(zodOf(alert)).meta({ description: "The worst first, at most 20." }),
     alertsOpen: z.object({ critical: s.count, warning: s.count, info: s.count }),
     canaries: z.array(
       z.object({
@@ -256,7 +257,7 @@ const storySchema = z
       .object({ lowMs: z.number(), highMs: z.number(), count: s.count })
       .nullable()
       .meta({ description: "Four of five recent runs of its task took between these." }),
-    audit: z.array(auditLineSchema),
+    audit: z.array(zodOf(auditLine)),
     canRunNow: z.boolean(),
     blocked: z
       .object({ ms: z.number(), stack: z.string() })

@@ -1,12 +1,10 @@
 /** Routes of probes and scrapers, which need no token. */
 import { z } from "zod";
-import { severities } from "../database/check.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { notFound } from "../http-kernel/problem.ts";
 import { type Answer, route, type Route } from "../http-kernel/route.ts";
 import type { EventSource, ServerEvent } from "../http-kernel/sse.ts";
 import type { Feed } from "./feed.ts";
-import type { Observation } from "./monitor.ts";
 
 const TAG = "probes";
 
@@ -174,52 +172,5 @@ function ended(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
     signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
-// What the cheap checks of the monitor found.
-
-const findingSchema = z
-  .object({
-    check: z.string(),
-    severity: z.enum(severities),
-    problem: z.string(),
-    remedy: z.string(),
-    fixable: z.boolean(),
-    offenders: z.array(
-      z.looseObject({
-        subject: z.string(),
-        detail: z.string(),
-        sinceAt: z.int().nullable(),
-      }),
-    ),
-    more: z.boolean(),
-  })
-  .meta({ id: "Finding", description: "A problem that a check found, and what to do about it." });
-
-/** `monitor`: without one, nothing is known here. */
-export function invariantsRoute(
-  monitor: { latest(): Pick<Observation, "at" | "findings" | "examined"> | null } | undefined,
-): Route {
-  return route({
-    method: "GET",
-    path: "/api/v1/invariants",
-    name: "listFindings",
-    tag: "operations",
-    summary: "What the monitor's checks found",
-    access: "viewer",
-    answers: {
-      200: {
-        description:
-          "`at` is null if no monitor of this server has looked yet, or its checks failed.",
-        schema: z.object({ at: z.int().nullable(), findings: z.array(findingSchema) }),
-      },
-    },
-    run: async () => {
-      const seen = monitor?.latest() ?? null;
-      const isKnown = seen !== null && seen.examined !== false;
-      const json = { at: isKnown ? seen.at : null, findings: isKnown ? seen.findings : [] };
-      return { status: 200, json };
-    },
   });
 }

@@ -1,5 +1,5 @@
 /** Operations as commands: flags from the input, `--json` from the result, exit codes from the errors. */
-import { Command, Option } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import {
   actorName,
   duration,
@@ -39,7 +39,7 @@ const examples = new WeakMap<Command, readonly string[]>();
 
 /** The command lines that an operation gives as examples. */
 export function examplesOf(command: Command): readonly string[] {
-  return [command, ...command.commands].flatMap((one) => examples.get(one) ?? []);
+  return examples.get(command) ?? [];
 }
 
 /** The command of an operation. */
@@ -50,8 +50,11 @@ export function commandOf<App>(operation: Operation<App>): Build<App> {
   const named = Object.entries(cli.arguments ?? {});
   return (kit) => {
     const command = new Command(path.split(" ").at(-1)).description(about);
-    for (const [field, text] of named) command.argument(`<${field}>`, text);
-    command.addOption(urlOption());
+    for (const [field, text] of named) {
+      const isOptional = input[field]?.node.kind === "optional";
+      command.argument(isOptional ? `[${field}]` : `<${field}>`, text);
+    }
+    if (cli.opensNothing !== true) command.addOption(urlOption());
     for (const [field, flag] of Object.entries(flags)) {
       command.addOption(optionOf(field, input[field]?.node, flag));
     }
@@ -60,9 +63,15 @@ export function commandOf<App>(operation: Operation<App>): Build<App> {
     examples.set(command, cli.examples);
     return command.action(async (...given: unknown[]) => {
       const { url, reason, ...options } = given[named.length] as Given;
-      const typed = Object.fromEntries(named.map(([field], at) => [field, given[at]]));
-      const by = { actor: actorName(), ...(reason === undefined ? {} : { reason }) };
-      await perform(kit, operation, { url, input: { ...typed, ...options }, by });
+      const typed = named.flatMap(([field], at) =>
+        given[at] === undefined ? [] : [[field, given[at]] as const],
+      );
+      const chosen = Object.entries(flags).flatMap(([field, { flag = field, means }]) => {
+        const value = options[flag];
+        return value === undefined ? [] : [[field, means ?? value] as const];
+      });
+      const all = Object.fromEntries([...typed, ...chosen]);
+      await perform(kit, operation, { url, input: all, reason });
     });
   };
 }
@@ -70,50 +79,76 @@ export function commandOf<App>(operation: Operation<App>): Build<App> {
 interface Given {
   readonly url: string;
   readonly reason?: string;
+  readonly [option: string]: unknown;
 }
 
 interface Asked {
   readonly url: string;
   readonly input: Record<string, unknown>;
-  readonly by: { readonly actor: string; readonly reason?: string };
+  readonly reason?: string | undefined;
 }
 
-async function perform<App>(
-  { terminal, open, openForWork }: CommandKit<App>,
+/** Runs the operation and prints its result. */
+export async function perform<App>(
+  kit: CommandKit<App>,
   operation: Operation<App>,
-  { url, input, by }: Asked,
+  { url, input, reason }: Asked,
 ): Promise<void> {
   const { cli } = operation;
   if (cli === undefined) return;
+  const { terminal } = kit;
+  const by = { actor: actorName(), ...(reason === undefined ? {} : { reason }) };
   const notes: string[] = [];
-  await using app = await (cli.opensForWork === true
-    ? openForWork(url, (line) => notes.push(line))
-    : open(url));
+  await using app = await openedFor(cli, kit, { url, say: (line) => void notes.push(line) });
   for (const [field, find] of Object.entries(cli.ids ?? {})) {
     const typed = input[field];
     if (typeof typed === "string") input[field] = await find(app, typed);
   }
   const result = await operation.run(app, input, { by, ids: [] });
-  if (terminal.json) terminal.printJson(cli.json === undefined ? result : cli.json(result, input));
-  else terminal.print(...cli.show(result, { terminal, input, notes }));
+  if (terminal.json) terminal.printJson((await cli.json?.(result, input, app)) ?? result);
+  else terminal.print(...(await cli.show(result, { app, terminal, input, notes })));
+  const failure = cli.failure?.(result) ?? null;
+  if (failure !== null) throw failure;
+}
+
+function openedFor<App>(
+  { opensNothing, opensForWork }: { opensNothing?: boolean; opensForWork?: boolean },
+  { open, openForWork }: CommandKit<App>,
+  { url, say }: { readonly url: string; readonly say: (line: string) => void },
+): Promise<App & AsyncDisposable> | (App & AsyncDisposable) {
+  if (opensNothing === true) return { [Symbol.asyncDispose]: async () => {} } as never;
+  return opensForWork === true ? openForWork(url, say) : open(url);
 }
 
 /** `--dry-run`, `--limit <n>`, `--last <duration>`. */
 function optionOf(field: string, node: Node | undefined, flag: FlagSpec): Option {
   if (node === undefined) throw new Error(`there is no field ${field}`);
   const { bare, text = "" } = bareOf(node);
-  const name = `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-  const [value, parser] = valueOf(bare, field, name);
+  const { flag: called = field, read, means } = flag;
+  const name = `--${called.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const [value, ofKind] = means === undefined ? valueOf(bare, field, name) : [null, null];
+  const parser = read === undefined ? ofKind : explained(read);
   const flags = value === null ? name : `${name} ${flag.value ?? value}`;
   const required = flag.isRequired === true ? " (required)" : "";
   const option = new Option(flags, `${flag.about ?? lowered(text)}${required}`);
   if (flag.initial !== undefined) option.default(flag.initial);
   if (flag.isRequired === true) option.makeOptionMandatory();
-  if (bare.kind === "choice") return option.choices(bare.values);
+  if (bare.kind === "choice" && means === undefined) return option.choices(bare.values);
   return parser === null ? option : option.argParser(parser);
 }
 
 type Parser = (text: string, before: unknown) => unknown;
+
+/** The parser of commands adds the name of the option. */
+function explained(read: (text: string) => unknown): Parser {
+  return (text) => {
+    try {
+      return read(text);
+    } catch (error) {
+      throw new InvalidArgumentError((error as Error).message);
+    }
+  };
+}
 
 /** What the help calls the value of an option, and how it is read. */
 function valueOf(bare: Node, field: string, name: string): [value: string | null, Parser | null] {

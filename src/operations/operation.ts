@@ -39,6 +39,12 @@ export interface HttpSpec<Input, Result> {
 }
 
 export interface FlagSpec {
+  /** The option, if it is not the name of the field. */
+  readonly flag?: string;
+  /** A switch: what the field is with it. */
+  readonly means?: unknown;
+  /** Reads the value instead of the kind of the field. What it throws says what to write. */
+  readonly read?: (text: string) => unknown;
   /** `<name>`, where the kind of the field does not say it. */
   readonly value?: string;
   /** Default: what the field says about itself. */
@@ -52,7 +58,7 @@ export interface CliSpec<App, Input, Result> {
   readonly command: string;
   /** Default: the summary. */
   readonly about?: string;
-  /** Fields that are arguments, in this order, with what the help says about them. */
+  /** Fields that are arguments, in this order, with what the help says about them. An optional field may be left out. */
   readonly arguments?: Readonly<Record<string, string>>;
   /** Fields that are options, in this order. */
   readonly flags?: Readonly<Record<string, FlagSpec>>;
@@ -64,16 +70,25 @@ export interface CliSpec<App, Input, Result> {
   readonly ids?: Readonly<Record<string, (app: App, typed: string) => Promise<string>>>;
   /** Creates a missing database that was named, and migrates an old one. */
   readonly opensForWork?: boolean;
+  /** It works without a database. */
+  readonly opensNothing?: boolean;
   /** What `--json` prints. Default: the result. */
-  readonly json?: (result: Result, input: Input) => unknown;
+  readonly json?: (result: Result, input: Input, app: App) => unknown;
   /** The lines to print. */
-  readonly show: Show<Input, Result>;
+  readonly show: Show<Input, Result, App>;
+  /** The command fails with it after it has printed the result. */
+  readonly failure?: (result: Result) => Error | null;
 }
 
-export type Show<Input, Result> = (
+export type Show<Input, Result, App = unknown> = (
   result: Result,
-  shown: { readonly terminal: Terminal; readonly input: Input; readonly notes: readonly string[] },
-) => readonly string[];
+  shown: {
+    readonly app: App;
+    readonly terminal: Terminal;
+    readonly input: Input;
+    readonly notes: readonly string[];
+  },
+) => readonly string[] | Promise<readonly string[]>;
 
 export interface OperationSpec<App, F extends Fields, Result> {
   /** Its id in the API: `listLocks`. */

@@ -103,7 +103,8 @@ export const object = <F extends Fields>(fields: F): Shape<Infer<F>> =>
 /** Refuses unknown fields: for objects within an input. */
 export const strict = <F extends Fields>(fields: F): Shape<Infer<F>> =>
   new Shape({ kind: "object", fields: nodesOf(fields), others: "refused" });
-export const loose = <F extends Fields>(fields: F): Shape<Infer<F> & Record<string, unknown>> =>
+/** Keeps unknown fields, which the type does not name. */
+export const loose = <F extends Fields>(fields: F): Shape<Infer<F>> =>
   new Shape({ kind: "object", fields: nodesOf(fields), others: "kept" });
 
 export function nodesOf(fields: Fields): Record<string, Node> {

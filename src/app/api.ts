@@ -15,6 +15,7 @@ import { tasksOf } from "../dashboard/names.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
 import { explainRoutes } from "../explain/routes.ts";
 import { Batches, Flows } from "../flows/flows.ts";
+import { flowOperations } from "../flows/operations.ts";
 import { flowRoutes } from "../flows/routes.ts";
 import type { Auth } from "../http-kernel/auth.ts";
 import { openApiOf } from "../http-kernel/openapi.ts";
@@ -187,8 +188,8 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       tasks,
       whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
     }),
+    ...routesOf(holdfast, flowOperations),
     ...flowRoutes({
-      flows: holdfast.flows,
       withIds: (newId) => {
         const flows = { store, jobs, newId, write: store.flows, tasks, onNamed: saidAlready };
         return { flows: new Flows(flows), batches: new Batches(flows) };

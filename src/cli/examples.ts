@@ -22,11 +22,7 @@ retry 01890a5d --input '{"to":"ada@example.com"}'
 retry --task mail.send --since 1h --dry-run
 cancel 01890a5d
 cancel --queue reports --status scheduled --reason 'wrong month'
-flows list --kind batch
-flows show 01890a5d-5c1e-7000-8000-000000000001
 flows enqueue nightly flow.json
-flows cancel 01890a5d-5c1e-7000-8000-000000000001
-flows retry 01890a5d-5c1e-7000-8000-000000000001 --attempts 2
 rerun 01890a5d --from charge --confirm charge --dry-run
 rerun 01890a5d --from-start --input '{"month":2}'
 errors

@@ -27,7 +27,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   explain: async () => (await import("../explain/command.ts")).explainCommand,
   retry: async () => (await import("../bulk/command.ts")).retryCommand,
   cancel: async () => (await import("../bulk/command.ts")).cancelCommand,
-  flows: async () => (await import("../flows/command.ts")).flowsCommand,
+  flows: async () => groupOf((await import("../flows/command.ts")).flowCommands),
   rerun: async () => (await import("../steps/command.ts")).rerunCommand,
   errors: async () => (await import("../error-kinds/command.ts")).errorsCommand,
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,

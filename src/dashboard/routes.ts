@@ -11,7 +11,7 @@ import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { explanationSchema } from "../explain/routes.ts";
 import type { DependencyView } from "../flows/results.ts";
-import { dependencySchema } from "../flows/routes.ts";
+import { dependency } from "../flows/operations.ts";
 import { Problem, retryAfter } from "../http-kernel/problem.ts";
 import { auditedBy, route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
@@ -249,7 +249,7 @@ const storySchema = z
       })
       .nullable(),
     flow: s.id.nullable(),
-    dependencies: z.array(dependencySchema),
+    dependencies: z.array(zodOf(dependency)),
     dependents: z.array(relatedSchema),
     called: z.array(relatedSchema).meta({ description: "Jobs it called and waits for now." }),
     callers: z.array(relatedSchema).meta({ description: "Jobs that called it and wait for it." }),

@@ -30,6 +30,7 @@ import {
   type FlowJobRecord,
   flowKinds,
   type FlowFacts,
+  type FlowRecord,
   type FlowRow,
   type FlowsStore,
   type NewFlow,
@@ -47,8 +48,9 @@ export interface FlowsParts {
   readonly tasks?: ReadonlyMap<string, Task>;
 }
 
+export const flowStatuses = ["running", "done", "failed", "cancelled"] as const;
 /** How a flow or batch stands. */
-export type FlowStatus = "running" | "done" | "failed" | "cancelled";
+export type FlowStatus = (typeof flowStatuses)[number];
 
 /** A flow or batch with the state of its jobs. */
 export interface FlowView extends FlowFacts {
@@ -227,32 +229,23 @@ export class Flows {
   /** A flow or batch with the state of its jobs. Null: there is none. */
   async get(id: string): Promise<FlowView | null> {
     const record = await this.#parts.store.flows.find(checkText("id", id));
-    if (record === null) return null;
-    const { counts, size, ...row } = record;
-    const { live = 0, done = 0, failed = 0, cancelled = 0 } = counts;
-    const ended = finalStatuses.reduce((sum, status) => sum + (counts[status] ?? 0), 0);
-    const unmet = ended - done - cancelled; // failed, or not started in time
-    const ending = unmet > 0 ? "failed" : cancelled > 0 ? "cancelled" : "done";
-    return {
-      ...row,
-      status: live > 0 ? "running" : ending,
-      total: size,
-      done,
-      failed: Math.max(failed, unmet),
-      cancelled,
-      live,
-      pruned: Math.max(0, size - live - ended),
-    };
+    return record === null ? null : viewOf(record);
   }
 
   /** A page of flows and batches, newest first. Pass the last id of one page as `before` of the next. */
-  async list(options: FlowsFilter = {}): Promise<FlowFacts[]> {
-    return this.#parts.store.flows.list(listOptions.read(options));
+  async list(options: FlowsFilter = {}): Promise<FlowView[]> {
+    return (await this.#parts.store.flows.list(listOptions.read(options))).map(viewOf);
   }
 
-  /** A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. */
+  /**
+   * A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. Throws
+   * FlowNotFoundError.
+   */
   async jobs(id: string, options: FlowPageOptions = {}): Promise<FlowJobRecord[]> {
-    return this.#parts.store.flows.jobs(checkId("id", id), pageOptions.read(options));
+    const { flows } = this.#parts.store;
+    const jobs = await flows.jobs(checkId("id", id), pageOptions.read(options));
+    if (jobs.length === 0) await this.#known(id);
+    return jobs;
   }
 
   /** The id of the flow of a job; null: it belongs to none. */
@@ -338,6 +331,23 @@ export class Flows {
       if (page.length < PAGE_MAX || after === undefined) return found;
     }
   }
+}
+
+function viewOf({ counts, size, ...flow }: FlowRecord): FlowView {
+  const { live = 0, done = 0, failed = 0, cancelled = 0 } = counts;
+  const ended = finalStatuses.reduce((sum, status) => sum + (counts[status] ?? 0), 0);
+  const unmet = ended - done - cancelled; // failed, or not started in time
+  const ending = unmet > 0 ? "failed" : cancelled > 0 ? "cancelled" : "done";
+  return {
+    ...flow,
+    status: live > 0 ? "running" : ending,
+    total: size,
+    done,
+    failed: Math.max(failed, unmet),
+    cancelled,
+    live,
+    pruned: Math.max(0, size - live - ended),
+  };
 }
 
 function isFinal(status: Status): boolean {

@@ -173,28 +173,40 @@ export class SqlFlows {
     const engine = this.#engine;
     if (!engine.mayBeId(id)) return null;
     const [row] = await engine.all<FlowRow>(sql`${SELECT_FLOW} where id = ${id}`);
-    if (row === undefined) return null;
-    const counts = await engine.all<{ status: FinalStatus | "live"; jobs: number }>(sql`
-      select status, count(*) as jobs
-        from (select coalesce(f.status, 'live') as status
-                from holdfast.flow_job m
-                left join holdfast.finished f on f.id = m.job_id
-               where m.flow_id = ${id}) members
-       group by status`);
-    return {
-      ...row,
-      counts: Object.fromEntries(counts.map(({ status, jobs }) => [status, jobs])),
-    };
+    return row === undefined ? null : ((await this.#counted([row]))[0] ?? null);
+  }
+
+  async #counted(flows: readonly FlowRow[]): Promise<FlowRecord[]> {
+    const engine = this.#engine;
+    const rows = await inGroups(
+      flows.map(({ id }) => id),
+      (some) =>
+        engine.all<{ flow: string; status: FinalStatus | "live"; jobs: number }>(sql`
+          select flow, status, count(*) as jobs
+            from (select m.flow_id as flow, coalesce(f.status, 'live') as status
+                    from holdfast.flow_job m
+                    left join holdfast.finished f on f.id = m.job_id
+                   where ${engine.among(sql`m.flow_id`, some)}) members
+           group by flow, status`),
+    );
+    const byFlow = Map.groupBy(rows, ({ flow }) => flow);
+    return flows.map((flow) => {
+      const counts = (byFlow.get(flow.id) ?? []).map(({ status, jobs }) => [status, jobs] as const);
+      return { ...flow, counts: Object.fromEntries(counts) };
+    });
   }
 
   /** A page of flows, newest first: pass the last id of one page as `before` of the next. */
-  list({ kind, before, limit }: FlowsFilter & { readonly limit: number }): Promise<FlowRow[]> {
+  async list(filter: FlowsFilter & { readonly limit: number }): Promise<FlowRecord[]> {
+    const { kind, before, limit } = filter;
     const conditions = [
       ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
       ...(before === undefined ? [] : [sql`id < ${before}`]),
     ];
     const where = conditions.reduce((all, one) => sql`${all} and ${one}`, sql`where 1 = 1`);
-    return this.#engine.all<FlowRow>(sql`${SELECT_FLOW} ${where} order by id desc limit ${limit}`);
+    return this.#counted(
+      await this.#engine.all<FlowRow>(sql`${SELECT_FLOW} ${where} order by id desc limit ${limit}`),
+    );
   }
 
   /** A page of the jobs of a flow, in the order of their ids. */

@@ -27,6 +27,12 @@ suite("holdfast flows", () => {
     );
     assert.match(shown.stdout, / b +two +waiting +1$/m);
     const { jobs: made } = await desk.json(["flows", "show", id]);
+    const listed = await desk.json(["flows", "jobs", id, "--limit", "1", "--after", made[0].id]);
+    assert.deepEqual(listed.jobs, [made[1]]);
+    const waits = await desk.holdfast(["flows", "dependencies", made[1].id]);
+    assert.match(waits.stdout, new RegExp(`^${made[0].id} +a +one +pending +fail +cancel$`, "m"));
+    const awaited = await desk.holdfast(["flows", "dependencies", made[0].id]);
+    assert.match(awaited.stdout, new RegExp(`These wait for it:\n${made[1].id}\n`));
     const after2 = ["--after", made[1].id, "--on-failed", "ignore"];
     await desk.json(["enqueue", "three", "null", ...after2]);
     const cancelled = await desk.holdfast(["flows", "cancel", id, "--reason", "not now"]);
@@ -39,6 +45,8 @@ suite("holdfast flows", () => {
       4,
       /There is no flow or batch/,
     );
+    assertRefused(await desk.holdfast(["flows", "dependencies", id]), 4, /There is no job/);
+    assertRefused(await desk.holdfast(["flows", "--kind", "wrong"]), 2, /choices are flow, batch/);
     writeFileSync(file, "{}");
     assertRefused(
       await desk.holdfast(["flows", "enqueue", "x", file]),

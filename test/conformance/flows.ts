@@ -239,6 +239,8 @@ export const flows: Group = (open) => {
     await end(store, "x");
     await end(store, "y");
     assert.deepEqual((await store.flows.find(flow))?.counts, { done: 2, failed: 4 });
+    const listed = (await store.flows.list({ limit: 1_000 })).find(({ id }) => id === flow);
+    assert.deepEqual(listed, await store.flows.find(flow), "a list has the counts of each flow");
     await assertSound(bundle);
   });
 

@@ -2,9 +2,8 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { InvalidArgumentError } from "./errors.ts";
 import { checkName } from "./name.ts";
-import { checkKnown, checkSchema } from "./options.ts";
+import { by, checkSchema, needed, optionsOf } from "./options.ts";
 
-const EVENT_FIELDS = new Set(["name", "payload"]);
 /** Events of Holdfast begin with this. */
 const OURS = "@";
 
@@ -20,6 +19,16 @@ export interface EventType<Payload = unknown> {
     readonly payload: Payload;
   };
 }
+
+interface EventDefinition {
+  readonly name: string;
+  readonly payload?: StandardSchemaV1 | undefined;
+}
+
+const eventOptions = optionsOf<EventDefinition>()({
+  name: needed(by(checkName)),
+  payload: by(checkSchema<StandardSchemaV1>),
+});
 
 /**
  * Defines an event, which jobs wait for with `ctx.event()`. Its payload has a schema, or a type alone.
@@ -43,20 +52,15 @@ export function defineEvent<Payload = null>(definition: {
   readonly payload?: undefined;
 }): EventType<Payload>;
 
-export function defineEvent(definition: {
-  readonly name: string;
-  readonly payload?: StandardSchemaV1 | undefined;
-}): EventType {
-  checkKnown(definition, EVENT_FIELDS);
-  const { payload = null } = definition;
-  const name = checkName("name", definition.name);
+export function defineEvent(definition: EventDefinition): EventType {
+  const { name, payload = null } = eventOptions.read(definition);
   if (name.startsWith(OURS)) {
     throw new InvalidArgumentError({
       field: "name",
       problem: "an event's name must not begin with '@'.",
     });
   }
-  return { name, payload: checkSchema("payload", payload) };
+  return { name, payload };
 }
 
 export interface NewEvent {

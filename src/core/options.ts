@@ -11,25 +11,34 @@ interface Around {
   readonly example?: string;
 }
 
-/** Refuses unknown options: a misspelt option that is ignored is hard to find. */
 export function checkKnown(options: object, known: ReadonlySet<string>, around?: Around): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    const { field, example } = around ?? { field: "options" };
-    const such = example === undefined ? "" : ` such as ${example}`;
-    const problem = `must be an object${such}, not ${shown(options)}.`;
-    throw new InvalidArgumentError({ field, problem });
+  for (const name of namesOf(options, around)) {
+    if (!known.has(name)) throw unknownOption(name, known, around);
   }
-  for (const name of Object.keys(options)) {
-    if (known.has(name)) continue;
-    const meant = suggest(name, [...known]);
-    const advice =
-      peerAdvice(name, known) ??
-      (meant === null ? `The options are: ${[...known].join(", ")}.` : `Did you mean ${meant}?`);
-    throw new InvalidArgumentError({
-      field: fieldIn(around, name),
-      problem: `there is no such option. ${advice}`,
-    });
-  }
+}
+
+function namesOf(options: object, around: Around | undefined): string[] {
+  if (typeof options === "object" && options !== null && !Array.isArray(options))
+    return Object.keys(options);
+  const { field, example } = around ?? { field: "options" };
+  const such = example === undefined ? "" : ` such as ${example}`;
+  const problem = `must be an object${such}, not ${shown(options)}.`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+/** A misspelt option that is ignored would be hard to find. */
+function unknownOption(
+  name: string,
+  known: { has(name: string): boolean; keys(): Iterable<string> },
+  around: Around | undefined,
+): InvalidArgumentError {
+  const names = [...known.keys()];
+  const meant = suggest(name, names);
+  const advice =
+    peerAdvice(name, known) ??
+    (meant === null ? `The options are: ${names.join(", ")}.` : `Did you mean ${meant}?`);
+  const problem = `there is no such option. ${advice}`;
+  return new InvalidArgumentError({ field: fieldIn(around, name), problem });
 }
 
 /** The options of a call stand by themselves in a message. */
@@ -57,9 +66,7 @@ type TableOf<Options> = {
   readonly [Name in keyof Options]-?: Option<Exclude<Options[Name], undefined>, unknown>;
 };
 
-type CheckedName<Name, Entry> = Entry extends { readonly suffix: "Ms" }
-  ? `${Name & string}Ms`
-  : Name;
+type CheckedName<Name, One> = One extends { readonly suffix: "Ms" } ? `${Name & string}Ms` : Name;
 
 /** What the code works with, once the options are checked. */
 export type Checked<Table> = {
@@ -76,28 +83,57 @@ export type Checked<Table> = {
   ]?: Table[Name] extends Option<never, infer Value> ? Value : never;
 };
 
+interface Entry {
+  readonly name: string;
+  /** Its name once it is checked. */
+  readonly checkedName: string;
+  readonly check: (field: string, given: unknown) => unknown;
+  readonly initial: unknown;
+}
+
 /** All options of a function, each declared once. */
 export class OptionTable<Options extends object, Table extends TableOf<Options>> {
   readonly table: Table;
-  readonly #entries: readonly [string, Option<unknown, unknown>][];
-  readonly #known: ReadonlySet<string>;
+  readonly #entries = new Map<string, Entry>();
+  /** Checked once. */
+  readonly #defaults: Record<string, unknown> = {};
+  /** Options without a default that must be given, and defaults that no two calls may share. */
+  readonly #others: Entry[] = [];
 
   constructor(table: Table) {
     this.table = table;
-    this.#entries = Object.entries(table as Record<string, Option<unknown, unknown>>);
-    this.#known = new Set(Object.keys(table));
+    for (const [name, option] of Object.entries(table as Record<string, Option<never, unknown>>)) {
+      const { initial, isAlways, suffix = "" } = option;
+      const check = option.check as Entry["check"];
+      const entry = { name, checkedName: name + suffix, check, initial };
+      this.#entries.set(name, entry);
+      if (isAlways !== true) continue;
+      if (initial === undefined || typeof initial === "object") this.#others.push(entry);
+      else this.#defaults[entry.checkedName] = check(name, initial);
+    }
   }
 
-  /** Refuses unknown and wrong options, and fills in the defaults. */
+  /** Refuses unknown and wrong options, and fills in the defaults. Each enqueued job passes here. */
   read(options: Options, around?: Around): Checked<Table> {
-    checkKnown(options, this.#known, around);
-    const checked: Record<string, unknown> = {};
-    for (const [name, { check, initial, isAlways, suffix = "" }] of this.#entries) {
-      const { [name]: given = initial } = options as Record<string, unknown>;
-      if (given === undefined && isAlways !== true) continue;
-      checked[`${name}${suffix}`] = check(fieldIn(around, name), given);
+    const checked = { ...this.#defaults };
+    for (const name of namesOf(options, around)) {
+      const entry = this.#entries.get(name);
+      if (entry === undefined) throw unknownOption(name, this.#entries, around);
+      const given = (options as Record<string, unknown>)[name];
+      if (given === undefined) continue;
+      checked[entry.checkedName] = entry.check(fieldIn(around, name), given);
+    }
+    for (const { name, checkedName, check, initial } of this.#others) {
+      if ((options as Record<string, unknown>)[name] !== undefined) continue;
+      checked[checkedName] = check(fieldIn(around, name), initial);
     }
     return checked as Checked<Table>;
+  }
+
+  /** These options as the value of an option. `example`: a value that would be accepted, as code. */
+  nested(example?: string): Option<Options, Checked<Table>> {
+    const around = example === undefined ? {} : { example };
+    return by((field, given) => this.read(given, { field, ...around }));
   }
 }
 
@@ -123,10 +159,43 @@ export function by<Given, Value>(
 }
 
 /** An option without a default that must be given. */
-export function needed<Entry extends Option<never, unknown>>(
-  option: Entry,
-): Entry & { readonly isAlways: true } {
+export function needed<One extends Option<never, unknown>>(
+  option: One,
+): One & { readonly isAlways: true } {
   return { ...option, isAlways: true };
+}
+
+/** An option whose null means that there is none. */
+export function nullable<One extends Option<never, unknown>>(option: One): Nullable<One> {
+  const check = (field: string, given: never) =>
+    given === null ? null : option.check(field, given);
+  return { ...option, check } as Option<never, unknown> as Nullable<One>;
+}
+
+type Nullable<One> =
+  One extends Option<infer Given, infer Value>
+    ? Omit<One, "check"> & Option<Given | null, Value | null>
+    : never;
+
+/** A list whose members this function checks. */
+export function each<Given, Value>(
+  check: (field: string, given: Given) => Value,
+): Option<readonly Given[], Value[]>;
+export function each<Given, Value>(
+  check: (field: string, given: Given) => Value,
+  initial: readonly NoInfer<Given>[],
+): Always<readonly Given[], Value[]>;
+export function each<Given, Value>(
+  check: (field: string, given: Given) => Value,
+  initial?: readonly Given[],
+): Option<readonly Given[], Value[]> {
+  const checkAll = (field: string, given: readonly Given[]) =>
+    checkList(field, given).map((one) => check(field, one));
+  return initial === undefined ? by(checkAll) : by(checkAll, initial);
+}
+
+export function instant(): Option<Date | number, number> {
+  return by(checkInstant);
 }
 
 /** An option that another function checks, such as the operator's name. */
@@ -214,7 +283,7 @@ const PEER_NAMES: Readonly<
   batchSize: [["concurrency", "concurrency"]],
 };
 
-function peerAdvice(name: string, known: ReadonlySet<string>): string | null {
+function peerAdvice(name: string, known: { has(name: string): boolean }): string | null {
   const names = Object.hasOwn(PEER_NAMES, name) ? (PEER_NAMES[name] ?? []) : [];
   const found = names.find(([option]) => known.has(option));
   return found === undefined ? null : `Here it is called: ${found[1]}.`;
@@ -259,6 +328,21 @@ export function checkChoice<Word extends string>(
   const last = named.pop();
   const problem = `must be ${named.length === 0 ? "" : `${named.join(", ")} or `}${last}.`;
   throw new InvalidArgumentError({ field, problem });
+}
+
+/** The last instant that a Date can hold. */
+const INSTANT_MAX = 8.64e15;
+
+function checkInstant(field: string, given: Date | number): number {
+  const at = given instanceof Date ? given.getTime() : given;
+  if (Number.isSafeInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
+  const problem = "must be a valid Date, or whole milliseconds since 1970.";
+  throw new InvalidArgumentError({ field, problem });
+}
+
+export function checkFunction<Given>(field: string, given: Given): Given {
+  if (typeof given === "function") return given;
+  throw new InvalidArgumentError({ field, problem: "must be a function." });
 }
 
 export function checkText(field: string, value: string): string {

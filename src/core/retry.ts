@@ -4,9 +4,9 @@
  * The wait grows exponentially and is drawn with full jitter: uniform between nothing and the grown
  * wait. Jobs that failed together because something was down come back spread out, not as one wave.
  */
-import { type Duration, DURATION_MS_MAX, formatMs, toMs } from "./duration.ts";
+import { type Duration, formatMs, toMs } from "./duration.ts";
 import { HoldfastError, InvalidArgumentError } from "./errors.ts";
-import { checkKnown, checkWhole, shownNumber } from "./options.ts";
+import { by, duration, optionsOf, passed, shownNumber, whole } from "./options.ts";
 
 /** A retry policy with its defaults. */
 export interface RetryPolicy {
@@ -54,44 +54,54 @@ export interface RetryOptions {
 export const ATTEMPTS_MAX = 1000;
 export const FACTOR_MAX = 100;
 
-const DEFAULT_MAX_ATTEMPTS = 3;
-const DEFAULT_INITIAL_MS = 1_000;
-const DEFAULT_MAX_MS = 3_600_000;
-const DEFAULT_FACTOR = 2;
-const DEFAULT_MAX_SNOOZES = 1_000;
-const SNOOZES = { least: 0, most: 100_000 };
+/** The default of the longest wait. */
+const MAX_MS = 3_600_000;
 
 /** The longest wait that a task may choose. */
 const CHOSEN_MS_MAX = 366 * 86_400_000;
 
-const KNOWN = new Set(["maxAttempts", "backoff", "maxSnoozes"]);
-const BACKOFF_KNOWN = new Set(["initial", "max", "factor"]);
+type GivenBackoff = NonNullable<RetryOptions["backoff"]>;
+
+const exponentialOptions = optionsOf<Exclude<GivenBackoff, Backoff>>()({
+  initial: duration({}, "1s"),
+  max: passed<Duration>(),
+  factor: by(checkFactor, 2),
+});
+
+const retryOptions = optionsOf<RetryOptions>()({
+  maxAttempts: whole(1, ATTEMPTS_MAX, 3),
+  backoff: by(backoffOf, {}),
+  maxSnoozes: whole(0, 100_000, 1_000),
+});
 
 export function retryPolicy(options: RetryOptions = {}): RetryPolicy {
-  checkKnown(options, KNOWN, { field: "retry", example: "{ maxAttempts: 5 }" });
-  const { maxAttempts = DEFAULT_MAX_ATTEMPTS, maxSnoozes = DEFAULT_MAX_SNOOZES } = options;
-  checkWhole("retry.maxAttempts", maxAttempts, { least: 1, most: ATTEMPTS_MAX });
-  checkWhole("retry.maxSnoozes", maxSnoozes, SNOOZES);
-  const delay = typeof options.backoff === "function" ? options.backoff : null;
-  const backoff = typeof options.backoff === "function" ? {} : (options.backoff ?? {});
-  checkKnown(backoff, BACKOFF_KNOWN, { field: "retry.backoff", example: '{ initial: "1s" }' });
-  const factor = backoff.factor ?? DEFAULT_FACTOR;
-  if (typeof factor !== "number" || !(factor >= 1 && factor <= FACTOR_MAX)) {
-    throw new InvalidArgumentError({
-      field: "retry.backoff.factor",
-      problem: `must be a number from 1 to ${FACTOR_MAX}, not ${shownNumber(factor)}.`,
-    });
-  }
-  const initialMs = toMs("retry.backoff.initial", backoff.initial ?? DEFAULT_INITIAL_MS);
-  // A long initial wait without a `max` asks for long waits, not a mistake.
-  const max = backoff.max ?? Math.max(DEFAULT_MAX_MS, initialMs);
-  const maxMs = toMs("retry.backoff.max", max, { min: initialMs, max: DURATION_MS_MAX });
-  return { maxAttempts, initialMs, maxMs, factor, delay, maxSnoozes };
+  const around = { field: "retry", example: "{ maxAttempts: 5 }" };
+  const { backoff, ...limits } = retryOptions.read(options, around);
+  return { ...limits, ...backoff };
 }
 
+function backoffOf(field: string, given: GivenBackoff) {
+  const delay = typeof given === "function" ? given : null;
+  const exponential = typeof given === "function" ? {} : given;
+  const around = { field, example: '{ initial: "1s" }' };
+  const { initialMs, max, factor } = exponentialOptions.read(exponential, around);
+  // A long initial wait without a `max` asks for long waits, not a mistake.
+  const longest = max ?? Math.max(MAX_MS, initialMs);
+  return { delay, initialMs, factor, maxMs: toMs(`${field}.max`, longest, { min: initialMs }) };
+}
+
+function checkFactor(field: string, factor: number): number {
+  if (typeof factor === "number" && factor >= 1 && factor <= FACTOR_MAX) return factor;
+  const problem = `must be a number from 1 to ${FACTOR_MAX}, not ${shownNumber(factor)}.`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+/** Of tasks that declare none, and of tasks that only their name is known of. */
+export const DEFAULT_RETRY = retryPolicy();
+
 /** The wait that a task chose, in whole milliseconds. Refuses what is no duration, or too long. */
-export function chosenMs(field: string, duration: Duration): number {
-  return toMs(field, duration, { max: CHOSEN_MS_MAX });
+export function chosenMs(field: string, chosen: Duration): number {
+  return toMs(field, chosen, { max: CHOSEN_MS_MAX });
 }
 
 /**

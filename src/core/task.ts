@@ -7,7 +7,7 @@
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { type Duration, toMs } from "./duration.ts";
+import type { Duration } from "./duration.ts";
 import { InvalidArgumentError } from "./errors.ts";
 import type { EventType } from "./event.ts";
 import type { ItemRecord } from "./item.ts";
@@ -15,16 +15,21 @@ import type { Fence } from "./job.ts";
 import type { StorableTask } from "./json-form.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
 import { checkQueue, taskName } from "./name.ts";
-import { checkKnown, checkSchema, checkWhole } from "./options.ts";
+import {
+  by,
+  type Checked,
+  checkSchema,
+  choice,
+  duration,
+  needed,
+  optionsOf,
+  passed,
+  whole,
+} from "./options.ts";
 import type { Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
-const KNOWN = new Set("name version queue retry timeout steps isolation input run".split(" "));
-const ISOLATION_KNOWN = new Set(["in", "module", "memory", "maxJobs"]);
-const MEMORY_MB = { least: 16, most: 1_048_576 };
-const JOBS_PER_CHILD = { least: 1, most: 1_000_000 };
-const DEFAULT_JOBS_PER_CHILD = 1_000;
 
 /** The second argument of a task's function: facts about the job, and durable steps. */
 export interface Context {
@@ -288,6 +293,30 @@ export type ParsedFor<Input, Schema extends StandardSchemaV1> = [Schema] extends
   ? Input
   : StandardSchemaV1.InferOutput<Schema>;
 
+const isolationOptions = optionsOf<IsolationOptions>()({
+  in: needed(choice(["thread", "process"])),
+  module: needed(by(checkModule)),
+  memory: whole(16, 1_048_576),
+  maxJobs: whole(1, 1_000_000, 1_000),
+});
+
+interface Definition extends TaskOptions {
+  readonly input?: StandardSchemaV1 | undefined;
+  run(input: never, ctx: Context): unknown;
+}
+
+const taskOptions = optionsOf<Definition>()({
+  run: needed(by(checkRun)),
+  name: needed(passed<string>()),
+  version: passed<number>(),
+  queue: by(checkQueue, DEFAULT_QUEUE),
+  retry: by((_field, retry: RetryOptions) => retryPolicy(retry), {}),
+  timeout: duration({ least: 1 }),
+  steps: choice(["in order", "by name"], "in order"),
+  isolation: isolationOptions.nested('{ in: "process", module: import.meta.url }'),
+  input: by(checkSchema<StandardSchemaV1>),
+});
+
 /**
  * Defines a task: its name, the schema of its input, its retry policy, and the function to run.
  *
@@ -318,67 +347,44 @@ export function defineTask<Input, Result, Schema extends StandardSchemaV1 = neve
     run(input: ParsedFor<Input, Schema>, ctx: Context): Result | Promise<Result>;
   } & StorableTask<InputFor<Input, Schema>, Result>,
 ): Task<InputFor<Input, Schema>, Result>;
-export function defineTask(
-  definition: TaskOptions & {
-    readonly input?: StandardSchemaV1 | undefined;
-    run(input: never, ctx: Context): unknown;
-  },
-): Task {
-  checkKnown(definition, KNOWN);
-  const { name, version = null, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
-  if (typeof definition.run !== "function") {
-    throw new InvalidArgumentError({ field: "run", problem: "a task needs a function to run." });
-  }
+export function defineTask(definition: Definition): Task {
+  const checked = taskOptions.read(definition);
+  const { version = null, queue, retry, timeoutMs = null, input = null } = checked;
   return {
-    name: taskName(name, version),
-    queue: checkQueue("queue", queue),
-    retry: retryPolicy(retry),
-    timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
-    steps: checkMatching(definition.steps),
-    isolation: checkIsolation(definition.isolation),
-    input: checkSchema("input", input),
+    name: taskName(checked.name, version),
+    queue,
+    retry,
+    timeoutMs,
+    steps: checked.steps,
+    isolation: checked.isolation === undefined ? null : isolationOf(checked.isolation),
+    input,
     run: runOf(definition, input !== null),
   };
 }
 
+function isolationOf(checked: Checked<typeof isolationOptions.table>): Isolation {
+  const { memory, ...rest } = checked;
+  return { ...rest, memoryMb: memory ?? null };
+}
+
+function checkRun(field: string, run: Definition["run"]): Definition["run"] {
+  if (typeof run === "function") return run;
+  throw new InvalidArgumentError({ field, problem: "a task needs a function to run." });
+}
+
 /** A missing input is stored as null. Parameters with a default value do not count in `length`: it applies to null, too. */
-function runOf(
-  definition: { run(input: never, ctx: Context): unknown },
-  hasSchema: boolean,
-): Task["run"] {
+function runOf(definition: Definition, hasSchema: boolean): Task["run"] {
   if (hasSchema || definition.run.length > 0) return (value, ctx) => definition.run(value, ctx);
   return (value, ctx) => definition.run(value ?? undefined, ctx);
 }
 
-function checkMatching(steps: StepMatching = "in order"): StepMatching {
-  if (steps === "in order" || steps === "by name") return steps;
-  throw new InvalidArgumentError({ field: "steps", problem: 'must be "in order" or "by name".' });
-}
-
-function checkIsolation(options: IsolationOptions | undefined): Isolation | null {
-  if (options === undefined) return null;
-  const example = '{ in: "process", module: import.meta.url }';
-  checkKnown(options, ISOLATION_KNOWN, { field: "isolation", example });
-  const { in: place, memory, maxJobs = DEFAULT_JOBS_PER_CHILD } = options;
-  if (place !== "thread" && place !== "process") {
-    const problem = 'must be "thread" or "process".';
-    throw new InvalidArgumentError({ field: "isolation.in", problem });
-  }
-  return {
-    in: place,
-    module: checkModule(options.module),
-    memoryMb: memory === undefined ? null : checkWhole("isolation.memory", memory, MEMORY_MB),
-    maxJobs: checkWhole("isolation.maxJobs", maxJobs, JOBS_PER_CHILD),
-  };
-}
-
 /** A URL of a file, or an absolute path, such as CommonJS's `__filename`. */
-function checkModule(module: unknown): string {
+function checkModule(field: string, module: string | URL): string {
   const text = module instanceof URL ? module.href : module;
   if (typeof text === "string" && text.startsWith("file:") && URL.canParse(text)) return text;
   if (typeof text === "string" && isAbsolute(text)) return pathToFileURL(text).href;
   throw new InvalidArgumentError({
-    field: "isolation.module",
+    field,
     problem:
       "write `module: import.meta.url` in the module that exports the task. The thread or process that runs the task " +
       "imports that module.",

@@ -1,7 +1,7 @@
 /** The options of a job that waits for the ends of other jobs. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
-import { checkList } from "../core/options.ts";
+import { checkList, choice, passed } from "../core/options.ts";
 import {
   type Dependency,
   dependencyPolicies,
@@ -43,20 +43,24 @@ export type After =
 /** The most jobs that one job waits for. */
 export const AFTER_MAX = 20_000;
 
+const policy = choice(dependencyPolicies);
+
+/** The jobs themselves are checked with the policies: see memberOf. */
+export const afterFields = {
+  after: passed<readonly After[]>(),
+  onFailed: policy,
+  onCancelled: policy,
+};
+
 export function memberOf(options: AfterOptions): { member?: Member } {
-  const { after } = options;
-  if (after === undefined) {
-    for (const field of ["onFailed", "onCancelled"] as const) {
-      if (options[field] === undefined) continue;
-      throw new InvalidArgumentError({
-        field,
-        problem: "requires `after`.",
-      });
-    }
-    return {};
+  const { after, onFailed, onCancelled } = options;
+  if (after !== undefined) {
+    const member = { flow: null, name: null, before: [] };
+    return { member: { ...member, after: dependenciesOf("after", after, options) } };
   }
-  const member = { flow: null, name: null, before: [] };
-  return { member: { ...member, after: dependenciesOf("after", after, options) } };
+  if (onFailed === undefined && onCancelled === undefined) return {};
+  const field = onFailed === undefined ? "onCancelled" : "onFailed";
+  throw new InvalidArgumentError({ field, problem: "requires `after`." });
 }
 
 /** Checks a list of jobs to wait for. */
@@ -80,14 +84,9 @@ export function dependenciesOf(
       given as AfterOptions;
     return {
       id,
-      onFailed: checkPolicy("onFailed", onFailed ?? "fail"),
-      onCancelled: checkPolicy("onCancelled", onCancelled ?? "cancel"),
+      onFailed: policy.check("onFailed", onFailed ?? "fail"),
+      onCancelled: policy.check("onCancelled", onCancelled ?? "cancel"),
     };
   });
   return [...new Map(dependencies.map((dependency) => [dependency.id, dependency])).values()];
-}
-
-function checkPolicy(field: string, policy: DependencyPolicy): DependencyPolicy {
-  if (dependencyPolicies.includes(policy)) return policy;
-  throw new InvalidArgumentError({ field, problem: 'must be "fail", "cancel" or "ignore".' });
 }

@@ -1,5 +1,5 @@
 /** Enqueues jobs and emits events: for the client, for a transaction of the user's and for HTTP requests. */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { parseInput } from "../core/input.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
 import type { Emitted, EventType, NewEvent } from "../core/event.ts";
@@ -20,8 +20,8 @@ import {
   TooLargeError,
 } from "../core/json.ts";
 import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
-import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
+import { by, type Checked, choice, duration, instant, optionsOf, whole } from "../core/options.ts";
+import { ATTEMPTS_MAX, DEFAULT_RETRY } from "../core/retry.ts";
 import {
   checkTrace,
   type GivenTrace,
@@ -33,9 +33,9 @@ import {
   type TraceContext,
   traceHere,
 } from "../tracing/tracing.ts";
-import { type AfterOptions, memberOf } from "./after.ts";
+import { afterFields, type AfterOptions, memberOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
-import { paceOf } from "./pacing.ts";
+import { debounceOf, paceOf } from "./pacing.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
 import { checkTags } from "./list.ts";
 
@@ -185,7 +185,7 @@ export function unknownTask(name: string): Defaults {
   return {
     name: checkTaskName("task", name),
     queue: DEFAULT_QUEUE,
-    maxAttempts: retryPolicy().maxAttempts,
+    maxAttempts: DEFAULT_RETRY.maxAttempts,
   };
 }
 
@@ -302,9 +302,6 @@ function listOf(inputs: Iterable<unknown>): unknown[] {
 
 export const PRIORITY_MAX = 32_767;
 
-/** The last instant that a Date can hold. */
-const INSTANT_MAX = 8.64e15;
-
 /** Where a job runs, its key, its lane, and the jobs that it waits for. */
 export interface JobOptions extends AfterOptions {
   /** Default: the queue of the task. */
@@ -364,88 +361,82 @@ export interface EnqueueOptions extends JobOptions {
 
 export type Terms = Omit<NewJob, "id" | "task" | "payload">;
 
-const KNOWN = new Set(
-  (
-    "queue priority delay runAt startBy startWithin lane maxAttempts key keyFor onConflict debounce throttle tags trace " +
-    "after onFailed onCancelled"
-  ).split(" "),
-);
-
 export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
+
+export const priorityOption = whole(-PRIORITY_MAX, PRIORITY_MAX, 0);
+
+const enqueueOptions = optionsOf<EnqueueOptions>()({
+  queue: by(checkQueue),
+  priority: priorityOption,
+  delay: duration({}),
+  runAt: instant(),
+  startBy: instant(),
+  startWithin: duration({ least: 1 }),
+  lane: by(checkKey),
+  maxAttempts: whole(1, ATTEMPTS_MAX),
+  key: by(checkKey),
+  keyFor: duration({ least: 1 }),
+  onConflict: choice(conflicts),
+  debounce: by(debounceOf),
+  throttle: duration({ least: 1 }),
+  tags: by(checkTags),
+  trace: by(checkTrace),
+  ...afterFields,
+});
+
+type CheckedOptions = Checked<typeof enqueueOptions.table>;
 
 export function checkOptions(
   options: EnqueueOptions,
   defaults: { queue: string; maxAttempts: number },
 ): Terms {
-  checkKnown(options, KNOWN);
-  const { queue = defaults.queue, priority = 0, maxAttempts = defaults.maxAttempts } = options;
+  const checked = enqueueOptions.read(options);
+  const { queue = defaults.queue, priority, maxAttempts = defaults.maxAttempts } = checked;
+  const { lane = null, tags, trace } = checked;
   return {
-    queue: checkQueue("queue", queue),
-    priority: checkWhole("priority", priority, { least: -PRIORITY_MAX, most: PRIORITY_MAX }),
-    maxAttempts: checkWhole("maxAttempts", maxAttempts, { least: 1, most: ATTEMPTS_MAX }),
-    ...keyOf(options),
-    start: startOf(options),
-    ...(options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) }),
-    ...startByOf(options),
-    ...(options.lane === undefined ? {} : { lane: checkKey("lane", options.lane) }),
-    ...(options.trace === undefined ? {} : { trace: checkTrace("trace", options.trace) }),
-    ...memberOf(options),
+    queue,
+    priority,
+    maxAttempts,
+    ...keyOf(checked),
+    start: startOf(checked),
+    startBy: startByOf(checked),
+    lane,
+    ...(tags && { tags }),
+    ...(trace && { trace }),
+    ...memberOf(checked),
   };
 }
 
-function keyOf(options: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict" | "pace"> {
-  const { key, keyFor, onConflict, debounce, throttle } = options;
-  if (debounce !== undefined || throttle !== undefined) {
-    return { key: null, pace: paceOf(options) };
+function keyOf(checked: CheckedOptions): Pick<Terms, "key" | "keyForMs" | "onConflict" | "pace"> {
+  const { key = null, keyForMs = null, onConflict, debounce, throttleMs } = checked;
+  if (debounce !== undefined || throttleMs !== undefined) {
+    return { key: null, pace: paceOf(checked) };
   }
-  if (key === undefined) {
-    if (keyFor === undefined && onConflict === undefined) return { key: null };
-    const field = keyFor === undefined ? "onConflict" : "keyFor";
+  if (key === null && (keyForMs !== null || onConflict !== undefined)) {
+    const field = keyForMs === null ? "onConflict" : "keyFor";
     throw new InvalidArgumentError({ field, problem: "requires `key`." });
   }
-  return {
-    key: checkKey("key", key),
-    ...(keyFor === undefined ? {} : { keyForMs: toMs("keyFor", keyFor, { min: 1 }) }),
-    ...(onConflict === undefined ? {} : { onConflict: checkConflict(onConflict) }),
-  };
+  return { key, keyForMs, ...(onConflict && { onConflict }) };
 }
 
-function checkConflict(onConflict: OnConflict): OnConflict {
-  if (conflicts.includes(onConflict)) return onConflict;
-  throw new InvalidArgumentError({
-    field: "onConflict",
-    problem: 'must be "return", "replace" or "reject".',
-  });
-}
-
-function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
-  if (delay !== undefined && runAt !== undefined) {
+function startOf({ delayMs, runAt }: CheckedOptions): NewJob["start"] {
+  if (delayMs !== undefined && runAt !== undefined) {
     throw new InvalidArgumentError({ field: "delay", problem: "pass delay or runAt, not both." });
   }
-  if (delay !== undefined) {
-    const delayMs = toMs("delay", delay);
-    return delayMs === 0 ? null : { delayMs };
-  }
-  return runAt === undefined ? null : { at: checkInstant("runAt", runAt) };
+  if (runAt !== undefined) return { at: runAt };
+  return delayMs === undefined || delayMs === 0 ? null : { delayMs };
 }
 
-function startByOf({ startBy, startWithin }: EnqueueOptions): Pick<Terms, "startBy"> {
-  if (startBy !== undefined && startWithin !== undefined) {
+function startByOf({
+  startBy,
+  startWithinMs,
+}: CheckedOptions): Exclude<NewJob["startBy"], undefined> {
+  if (startBy !== undefined && startWithinMs !== undefined) {
     const problem = "pass startBy or startWithin, not both.";
     throw new InvalidArgumentError({ field: "startBy", problem });
   }
-  if (startBy !== undefined) return { startBy: { at: checkInstant("startBy", startBy) } };
-  if (startWithin === undefined) return {};
-  return { startBy: { withinMs: toMs("startWithin", startWithin, { min: 1 }) } };
-}
-
-function checkInstant(field: string, instant: Date | number): number {
-  const at = instant instanceof Date ? instant.getTime() : instant;
-  if (Number.isSafeInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
-  throw new InvalidArgumentError({
-    field,
-    problem: "must be a valid Date, or whole milliseconds since 1970.",
-  });
+  if (startBy !== undefined) return { at: startBy };
+  return startWithinMs === undefined ? null : { withinMs: startWithinMs };
 }
 
 // The one path of every job that an application or a request enqueues.

@@ -1,10 +1,11 @@
 /** What an application reads and changes about jobs: get, list, retry, cancel. */
 import {
   anyOperator,
-  OPERATOR_OPTIONS,
   type OperatorEntry,
+  operatorFields,
   operatorOf,
   type OperatorOptions,
+  operatorOptions,
 } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
@@ -15,7 +16,19 @@ import { parseInput } from "../core/input.ts";
 import { type Status, statuses, traceId } from "../core/job.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
+import {
+  by,
+  checkKnown,
+  checkText,
+  checkWhole,
+  choice,
+  each,
+  needed,
+  optionsOf,
+  passed,
+  whole,
+  yes,
+} from "../core/options.ts";
 import {
   readReport,
   type Report,
@@ -26,7 +39,7 @@ import {
   type WatchEntry,
   type WatchOptions,
 } from "../core/report.ts";
-import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
+import { ATTEMPTS_MAX, DEFAULT_RETRY } from "../core/retry.ts";
 import type {
   EffectInDoubt,
   RerunPlan,
@@ -164,19 +177,34 @@ const PAGE_DEFAULT = 50;
 
 const INPUT = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
-const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
+const limitOption = whole(1, PAGE_MAX, PAGE_DEFAULT);
 
-const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
+const reportOptions = optionsOf<ReportsFilter>()({
+  after: whole(0, Number.MAX_SAFE_INTEGER, 0),
+  kind: choice(reportKinds),
+  newest: yes(false),
+  limit: limitOption,
+});
 
-const RETRY_OPTIONS = new Set([
-  "attempts",
-  "withCalled",
-  "input",
-  "definition",
-  ...OPERATOR_OPTIONS,
-]);
+const pageOptions = optionsOf<{ readonly limit?: number }>()({ limit: limitOption });
 
-const RERUN_OPTIONS = new Set(["from", "confirm", "input", "attempts", ...OPERATOR_OPTIONS]);
+const attemptsOption = whole(1, ATTEMPTS_MAX, DEFAULT_RETRY.maxAttempts);
+
+const retryOptions = optionsOf<RetryJobOptions & OperatorOptions>()({
+  attempts: attemptsOption,
+  withCalled: passed<boolean>(),
+  input: passed<unknown>(),
+  definition: passed<Task>(),
+  ...operatorFields,
+});
+
+const rerunOptions = optionsOf<RerunOptions & OperatorOptions>()({
+  from: needed(by(stepName)),
+  confirm: each(checkText, []),
+  input: passed<unknown>(),
+  attempts: attemptsOption,
+  ...operatorFields,
+});
 
 const LIST_OPTIONS = new Set("status queue task key tags prefix before limit".split(" "));
 
@@ -253,16 +281,8 @@ export class Jobs {
    * page instead of the first.
    */
   async reports(id: string, options: ReportsFilter = {}): Promise<Report[]> {
-    checkKnown(options, REPORT_OPTIONS);
-    const { after = 0, limit = PAGE_DEFAULT, kind } = options;
-    if (kind !== undefined && !reportKinds.includes(kind)) {
-      const problem = `'${kind}' is not a kind of report. The kinds are: ${reportKinds.join(", ")}.`;
-      throw new InvalidArgumentError({ field: "kind", problem });
-    }
-    checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER });
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    const job = checkText("id", id);
-    const records = await this.#store.reports.list({ ...options, job, after, limit });
+    const filter = { ...reportOptions.read(options), job: checkText("id", id) };
+    const records = await this.#store.reports.list(filter);
     return records.map(readReport);
   }
 
@@ -278,11 +298,7 @@ export class Jobs {
       readonly limit?: number;
     } = {},
   ): Promise<EffectInDoubt[]> {
-    checkKnown(options, new Set(["limit"]));
-    const { limit = PAGE_DEFAULT } = options;
-    return this.#store.steps.effectsInDoubt({
-      limit: checkWhole("limit", limit, { least: 1, most: PAGE_MAX }),
-    });
+    return this.#store.steps.effectsInDoubt(pageOptions.read(options));
   }
 
   /** States whether an effect in doubt happened. Its job continues with the given result, or runs the effect. */
@@ -301,8 +317,7 @@ export class Jobs {
         },
     options: OperatorOptions = {},
   ): Promise<void> {
-    checkKnown(options, CANCEL_OPTIONS);
-    const operator = anyOperator(options, this.#newId);
+    const operator = anyOperator(operatorOptions.read(options), this.#newId);
     const result = happened.done ? encodeOptional(happened.result, RESULT) : null;
     const step = { job: checkText("job", job), name: checkName("name", name), occurrence };
     const outcome = { happened: happened.done ? { result } : null };
@@ -350,9 +365,7 @@ export class Jobs {
     /** The id of the audit entry: a second call with the same id changes nothing. Default: a new id. */
     once?: string,
   ): Promise<string[]> {
-    checkKnown(options, RETRY_OPTIONS);
-    const { attempts = retryPolicy().maxAttempts, withCalled } = options;
-    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
+    const { attempts, withCalled } = retryOptions.read(options);
     checkText("id", id);
     operatorOf(options, this.#newId); // wrong options are refused before anything is done
     const payload = "input" in options ? await checkedPayload(options) : undefined;
@@ -367,7 +380,7 @@ export class Jobs {
 
   /** What would run again, and what would not, if the job ran again from this step. Changes nothing. */
   async planRerun(id: string, { from }: Pick<RerunOptions, "from">): Promise<RerunPlan> {
-    const plan = await this.#store.steps.planRerun(checkText("id", id), stepName(from));
+    const plan = await this.#store.steps.planRerun(checkText("id", id), stepName("from", from));
     if (plan === null) throw new JobNotFoundError({ id });
     return plan;
   }
@@ -383,13 +396,11 @@ export class Jobs {
     /** As of `retry`. */
     once?: string,
   ): Promise<void> {
-    checkKnown(options, RERUN_OPTIONS);
-    const { from, confirm = [], attempts = retryPolicy().maxAttempts } = options;
-    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
+    const { from, confirm, attempts } = rerunOptions.read(options);
     await this.#store.steps.rerun({
       job: checkText("id", id),
-      from: stepName(from),
-      confirm: checkList("confirm", confirm).map((label) => checkText("confirm", label)),
+      from,
+      confirm,
       attempts,
       payload: "input" in options ? encode(options.input, INPUT) : null,
       operator: anyOperator(options, this.#idOr(once)),
@@ -406,8 +417,7 @@ export class Jobs {
     /** As of `retry`. */
     once?: string,
   ): Promise<Status> {
-    checkKnown(options, CANCEL_OPTIONS);
-    const operator = operatorOf(options, this.#idOr(once));
+    const operator = operatorOf(operatorOptions.read(options), this.#idOr(once));
     const status = await this.#store.jobs.cancel(checkText("id", id), operator);
     if (status === null) throw new JobNotFoundError({ id });
     return status;
@@ -431,11 +441,11 @@ async function checkedPayload({ input, definition }: RetryJobOptions): Promise<s
   return payload;
 }
 
-function stepName(from: RerunOptions["from"]): StepName | null {
+function stepName(field: string, from: RerunOptions["from"]): StepName | null {
   if (from === null) return null;
   const { name, occurrence } = typeof from === "object" ? from : { name: from, occurrence: 1 };
-  checkWhole("from.occurrence", occurrence, { least: 1, most: Number.MAX_SAFE_INTEGER });
-  return { name: checkName("from", name), occurrence };
+  checkWhole(`${field}.occurrence`, occurrence, { least: 1, most: Number.MAX_SAFE_INTEGER });
+  return { name: checkName(field, name), occurrence };
 }
 
 /** Text that was written by hand may not be JSON; it is shown as it is. */

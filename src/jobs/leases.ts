@@ -12,8 +12,17 @@ import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { checkName, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
-import { backoffMs, retryPolicy } from "../core/retry.ts";
+import {
+  by,
+  checkText,
+  duration,
+  each,
+  needed,
+  optionsOf,
+  passed,
+  whole,
+} from "../core/options.ts";
+import { backoffMs, DEFAULT_RETRY } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
@@ -54,14 +63,6 @@ export const DEFAULT_CRASHES_MAX = 3;
 /** With more programs than this, the times of their last record are forgotten. */
 const NOTED_MAX = 10_000;
 
-const EXTEND_OPTIONS = new Set(["lease"]);
-
-const RESET_OPTIONS = new Set(["grace", "limit"]);
-
-const FILTER_OPTIONS = new Set(["worker", "after", "limit"]);
-
-const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
-
 /** Which jobs to claim, how many, and for how long. */
 export interface AcquireOptions {
   /** Must be unique for every start of a process, or the fence cannot tell two of them apart. */
@@ -75,6 +76,35 @@ export interface AcquireOptions {
   /** How long the lease lasts unless it is renewed. Default 30 s. */
   readonly lease?: Duration;
 }
+
+/** Which leases to reset. */
+interface ResetOptions {
+  readonly grace?: Duration;
+  readonly limit?: number;
+}
+
+const leaseOption = duration({ least: LEASE_MS_MIN }, DEFAULT_LEASE);
+
+const acquireOptions = optionsOf<AcquireOptions>()({
+  worker: needed(by(checkName)),
+  queues: each(checkName, [DEFAULT_QUEUE]),
+  tasks: each(checkTaskName),
+  limit: whole(1, CLAIM_MAX, 1),
+  lease: leaseOption,
+});
+
+const extendOptions = optionsOf<Pick<AcquireOptions, "lease">>()({ lease: leaseOption });
+
+const resetOptions = optionsOf<ResetOptions>()({
+  grace: duration({}, DEFAULT_GRACE),
+  limit: whole(1, CLAIM_MAX, CLAIM_MAX),
+});
+
+const listOptions = optionsOf<LeasesFilter>()({
+  worker: passed<string>(),
+  after: passed<string>(),
+  limit: whole(1, PAGE_MAX, PAGE_MAX),
+});
 
 /** A claimed job, and the right to run it until a time. */
 export interface Lease extends Fence {
@@ -148,18 +178,8 @@ export class Leases {
 
   /** Claims pending jobs, each under an exclusive lease. */
   async acquire(options: AcquireOptions): Promise<Lease[]> {
-    checkKnown(options, ACQUIRE_OPTIONS);
-    const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
-    const wanted = {
-      worker: checkName("worker", options.worker),
-      queues: checkList("queues", queues).map((queue) => checkName("queues", queue)),
-      tasks:
-        tasks === undefined
-          ? null
-          : checkList("tasks", tasks).map((task) => checkTaskName("tasks", task)),
-      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
-      leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
-    };
+    const { tasks = null, ...rest } = acquireOptions.read(options);
+    const wanted = { ...rest, tasks };
     await this.#note(wanted);
     const claimed = await this.#store.jobs.claim(wanted);
     const acquired: Lease[] = [];
@@ -203,8 +223,7 @@ export class Leases {
     /** Whether an operator asked to cancel the job: stop, and release it. */
     cancelRequested: boolean;
   }> {
-    checkKnown(options, EXTEND_OPTIONS);
-    const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
+    const { leaseMs } = extendOptions.read(options);
     const [extended] = await this.#store.jobs.extend([fenceOf(fence)], leaseMs);
     if (extended === undefined) throw new LeaseLostError(fence);
     const { lockedUntil, cancelRequested } = extended;
@@ -239,13 +258,8 @@ export class Leases {
       readonly limit?: number;
     } = {},
   ): Promise<Settled[]> {
-    checkKnown(options, RESET_OPTIONS);
-    const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;
-    return this.#store.jobs.reclaimExpired({
-      graceMs: toMs("grace", grace),
-      crashesMax: DEFAULT_CRASHES_MAX,
-      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
-    });
+    const crashesMax = DEFAULT_CRASHES_MAX;
+    return this.#store.jobs.reclaimExpired({ ...resetOptions.read(options), crashesMax });
   }
 
   /** Leases that have not expired. */
@@ -259,10 +273,7 @@ export class Leases {
   }
 
   async #look(state: LeaseFilter["state"], filter: LeasesFilter): Promise<LeaseRecord[]> {
-    checkKnown(filter, FILTER_OPTIONS);
-    const { limit = PAGE_MAX } = filter;
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return this.#store.jobs.leases({ ...filter, limit, state });
+    return this.#store.jobs.leases({ ...listOptions.read(filter), state });
   }
 
   #outcome(release: Release, attempt: number): Outcome {
@@ -278,7 +289,7 @@ export class Leases {
         if (release.final === true) return { kind: "failed", error };
         const delayMs =
           release.retryIn === undefined
-            ? backoffMs(retryPolicy(), attempt, this.#runtime.random())
+            ? backoffMs(DEFAULT_RETRY, attempt, this.#runtime.random())
             : toMs("retryIn", release.retryIn);
         return { kind: "retry", delayMs, error };
       }

@@ -5,10 +5,10 @@
  * debounced job is changed only while it is unclaimed and has never run: it is taken from its table and put back, so a
  * claim either had it before, and the call makes another job, or sees the new input.
  */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { bareName, checkKey } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
+import { bareName } from "../core/name.ts";
+import { duration, needed, optionsOf } from "../core/options.ts";
 import { asRow, type Engine, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { JobColumns, WaitingRow } from "./rows.ts";
@@ -22,51 +22,56 @@ export function isPaced(job: NewJob): job is Paced {
   return job.pace !== undefined;
 }
 
-const DEBOUNCE = { known: new Set(["wait", "maxWait"]), example: '{ wait: "5s", maxWait: "1m" }' };
+/** A debounce with a limit. */
+interface DebounceOptions {
+  readonly wait: Duration;
+  readonly maxWait?: Duration | undefined;
+}
 
-/** The options of a call. */
-export interface PaceOptions {
-  readonly key?: string | undefined;
-  readonly debounce?:
-    | Duration
-    | { readonly wait: Duration; readonly maxWait?: Duration | undefined }
-    | undefined;
-  readonly throttle?: Duration | undefined;
-  readonly keyFor?: unknown;
+const debounceOptions = optionsOf<DebounceOptions>()({
+  wait: needed(duration({ least: 1 })),
+  maxWait: duration({ least: 1 }),
+});
+
+interface Debounce {
+  readonly waitMs: number;
+  readonly maxWaitMs?: number;
+}
+
+export function debounceOf(field: string, given: Duration | DebounceOptions): Debounce {
+  const options = typeof given === "object" ? given : { wait: given };
+  const around = { field, example: '{ wait: "5s", maxWait: "1m" }' };
+  const checked = debounceOptions.read(options, around);
+  if ((checked.maxWaitMs ?? checked.waitMs) >= checked.waitMs) return checked;
+  const problem = "must not be shorter than wait.";
+  throw new InvalidArgumentError({ field: `${field}.maxWait`, problem });
+}
+
+/** The checked options of a call. */
+interface PaceOptions {
+  readonly key?: string;
+  readonly debounce?: Debounce;
+  readonly throttleMs?: number;
+  readonly keyForMs?: number;
   readonly onConflict?: unknown;
-  readonly delay?: unknown;
-  readonly runAt?: unknown;
+  readonly delayMs?: number;
+  readonly runAt?: number;
 }
 
 export function paceOf(options: PaceOptions): Pace {
-  const { key, debounce, throttle, keyFor, onConflict, delay, runAt } = options;
+  const { key, debounce, throttleMs, keyForMs, onConflict, delayMs, runAt } = options;
   const field = debounce === undefined ? "throttle" : "debounce";
   if (key === undefined) {
     throw new InvalidArgumentError({ field, problem: "requires `key`." });
   }
-  const conflicting = {
-    ...(debounce === undefined ? {} : { throttle, delay, runAt }),
-    keyFor,
-    onConflict,
-  };
-  for (const [name, value] of Object.entries(conflicting)) {
-    if (value === undefined) continue;
-    throw new InvalidArgumentError({ field: name, problem: `cannot be combined with ${field}.` });
+  const delays = debounce === undefined ? {} : { throttle: throttleMs, delay: delayMs, runAt };
+  const conflicting = Object.entries({ ...delays, keyFor: keyForMs, onConflict });
+  const [other] = conflicting.find(([, value]) => value !== undefined) ?? [];
+  if (other !== undefined) {
+    throw new InvalidArgumentError({ field: other, problem: `cannot be combined with ${field}.` });
   }
-  const checked = checkKey("key", key);
-  if (debounce === undefined) {
-    return { kind: "throttle", key: checked, periodMs: toMs(field, throttle ?? 0, { min: 1 }) };
-  }
-  const terms = typeof debounce === "object" ? debounce : { wait: debounce };
-  checkKnown(terms, DEBOUNCE.known, { field, example: DEBOUNCE.example });
-  const { wait, maxWait } = terms as { wait: Duration; maxWait?: Duration | undefined };
-  const waitMs = toMs("debounce.wait", wait, { min: 1 });
-  const maxWaitMs = maxWait === undefined ? null : toMs("debounce.maxWait", maxWait, { min: 1 });
-  if (maxWaitMs !== null && maxWaitMs < waitMs) {
-    const problem = "must not be shorter than wait.";
-    throw new InvalidArgumentError({ field: "debounce.maxWait", problem });
-  }
-  return { kind: "debounce", key: checked, waitMs, maxWaitMs };
+  if (debounce === undefined) return { kind: "throttle", key, periodMs: throttleMs ?? 0 };
+  return { kind: "debounce", key, waitMs: debounce.waitMs, maxWaitMs: debounce.maxWaitMs ?? null };
 }
 
 /** The driver of a user transaction may return text for numbers. */

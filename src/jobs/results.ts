@@ -3,7 +3,7 @@
  *
  * Hints say when to look; a slow poll makes sure that a missed hint costs time and nothing else.
  */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { decodeError } from "../core/error-record.ts";
 import {
   CalledFailedError,
@@ -19,7 +19,7 @@ import {
 import { decode } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import { checkKnown, checkText } from "../core/options.ts";
+import { checkText, duration, optionsOf } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { StepRecord } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
@@ -31,7 +31,11 @@ interface Stores {
   readonly jobs: JobsStore;
 }
 
-const KNOWN = new Set(["timeout"]);
+interface ResultOptions {
+  readonly timeout?: Duration;
+}
+
+const resultOptions = optionsOf<ResultOptions>()({ timeout: duration({}) });
 
 const POLL_MS = 1_000;
 
@@ -55,11 +59,10 @@ export class Results {
     this.#parts = parts;
   }
 
-  async of(id: string, options: { readonly timeout?: Duration }): Promise<unknown> {
+  async of(id: string, options: ResultOptions): Promise<unknown> {
     const { store } = this.#parts;
     checkText("id", id);
-    checkKnown(options, KNOWN);
-    const timeoutMs = options.timeout === undefined ? null : toMs("timeout", options.timeout);
+    const { timeoutMs = null } = resultOptions.read(options);
     const [finished] = await store.jobs.findFinished([id]);
     if (finished !== undefined) return valueOf(finished);
     if ((await store.jobs.find(id)) === null) throw new JobNotFoundError({ id });

@@ -26,7 +26,12 @@ import {
 import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
 import { zodOf } from "../operations/route.ts";
 import type { QueueRecord } from "../queues/store.ts";
-import type { WorkerRecord } from "../registry/worker-record.ts";
+import {
+  desiredStates,
+  livenesses,
+  type WorkerRecord,
+  workerStates,
+} from "../registry/worker-record.ts";
 import type { Usual } from "../stats/times.ts";
 import type { TaskView } from "./names.ts";
 import type { Overview } from "./overview.ts";
@@ -53,6 +58,28 @@ const queueSchema = z
     }),
   })
   .meta({ id: "OverviewQueue", description: "A queue with its work and its workers." });
+
+const workerSchema = z
+  .object({
+    id: z.string(),
+    type: z.string(),
+    running: s.count,
+    concurrency: s.count,
+    status: z.enum(workerStates),
+    desiredState: z.enum(desiredStates),
+    liveness: z.enum(livenesses),
+    version: z.string(),
+  })
+  .meta({ id: "OverviewWorker", description: "A worker with its jobs." });
+
+const canarySchema = z
+  .object({
+    queue: z.string(),
+    sentAt: s.instant,
+    pickupMs: z.number().nullable().meta({ description: "Null: it has not started." }),
+    doneMs: z.number().nullable().meta({ description: "Null: it has not ended." }),
+  })
+  .meta({ id: "Canary", description: "A job that only shows that jobs run." });
 
 const overviewSchema = z
   .object({
@@ -82,28 +109,10 @@ const overviewSchema = z
     }),
     queues: z.array(queueSchema),
     queuesLeftOut: s.count,
-    workers: z.array(
-      z.object({
-        id: z.string(),
-        type: z.string(),
-        running: s.count,
-        concurrency: s.count,
-        status: z.string(),
-        desiredState: z.string(),
-        liveness: z.string(),
-        version: z.string(),
-      }),
-    ),
+    workers: z.array(workerSchema),
     alerts: z.array(zodOf(alert)).meta({ description: "The worst first, at most 20." }),
     alertsOpen: z.object({ critical: s.count, warning: s.count, info: s.count }),
-    canaries: z.array(
-      z.object({
-        queue: z.string(),
-        sentAt: s.instant,
-        pickupMs: z.number().nullable(),
-        doneMs: z.number().nullable(),
-      }),
-    ),
+    canaries: z.array(canarySchema),
     failed: z.array(jobSummarySchema),
     isEmpty: z.boolean(),
     pausedAll: z.boolean(),
@@ -224,7 +233,7 @@ function sum(running: readonly Running[]): number {
 // Routes for the page of one job, and for the form that enqueues one.
 
 const relatedSchema = z
-  .object({ id: s.id, task: z.string(), status: z.string() })
+  .object({ id: s.id, task: z.string(), status: s.status })
   .meta({ id: "RelatedJob" });
 
 const storySchema = z

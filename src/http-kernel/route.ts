@@ -249,7 +249,7 @@ export const durationText = z
   .max(DURATION_LENGTH_MAX)
   .meta({ description: "A string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m." });
 
-export const status = z.enum(statuses);
+export const status = z.enum(statuses).meta({ id: "Status" });
 
 export const pageLimit = z
   .int()

@@ -17,6 +17,21 @@ import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Observation } from "./monitor.ts";
 
+/** `hello`: what was missed is sent. `gap`: some events were left out. `tick`: only the time. */
+export const streamEvents = [
+  "hello",
+  "enqueued",
+  "finished",
+  "worker",
+  "counts",
+  "gap",
+  "tick",
+] as const;
+
+export interface StreamEvent extends ServerEvent {
+  readonly event: (typeof streamEvents)[number];
+}
+
 /** The parts of the store that are used here. */
 interface Stores {
   readonly db: Database;
@@ -55,7 +70,7 @@ interface FeedParts {
 
 export class Feed {
   readonly #parts: FeedParts;
-  readonly #listeners = new Set<(event: ServerEvent) => void>();
+  readonly #listeners = new Set<(event: StreamEvent) => void>();
   #watch: Watch | null = null;
 
   constructor(parts: FeedParts) {
@@ -64,7 +79,7 @@ export class Feed {
 
   /** Calls the listener from now on. Returns a function that ends this, and the current position. */
   async join(
-    listener: (event: ServerEvent) => void,
+    listener: (event: StreamEvent) => void,
   ): Promise<{ readonly leave: () => void; readonly cursor: string }> {
     this.#listeners.add(listener);
     this.#watch ??= new Watch(this.#parts, (event) => {
@@ -97,7 +112,7 @@ export class Feed {
 class Watch {
   readonly begun: Promise<string>;
   readonly #parts: FeedParts;
-  readonly #tell: (event: ServerEvent) => void;
+  readonly #tell: (event: StreamEvent) => void;
   readonly #loop: Loop;
   readonly #unwatch: () => void;
   #position: Position | null = null;
@@ -107,7 +122,7 @@ class Watch {
   #soon: Timer | null = null;
   readonly #begin = Promise.withResolvers<string>();
 
-  constructor(parts: FeedParts, tell: (event: ServerEvent) => void) {
+  constructor(parts: FeedParts, tell: (event: StreamEvent) => void) {
     this.#parts = parts;
     this.#tell = tell;
     this.begun = this.#begin.promise;
@@ -218,15 +233,15 @@ function keyOf(row: NewcomerRecord | EndedRecord): string {
   return "epoch" in row ? `${row.id} ${row.epoch} ${row.finishedAt}` : row.id;
 }
 
-function eventsOf({ jobs, ended }: Rows, seen: ReadonlySet<string> = new Set()): ServerEvent[] {
+function eventsOf({ jobs, ended }: Rows, seen: ReadonlySet<string> = new Set()): StreamEvent[] {
   const isFresh = (row: NewcomerRecord | EndedRecord): boolean => !seen.has(keyOf(row));
   return [
-    ...jobs.filter(isFresh).map((data) => ({ event: "enqueued", data })),
-    ...ended.filter(isFresh).map((data) => ({ event: "finished", data })),
+    ...jobs.filter(isFresh).map((data) => ({ event: "enqueued", data }) as const),
+    ...ended.filter(isFresh).map((data) => ({ event: "finished", data }) as const),
   ];
 }
 
-function gapsOf({ jobs, ended }: Rows): ServerEvent[] {
+function gapsOf({ jobs, ended }: Rows): StreamEvent[] {
   return [
     ...(jobs.length === ROWS_MAX ? [gap("enqueued")] : []),
     ...(ended.length === ROWS_MAX ? [gap("finished")] : []),
@@ -234,11 +249,11 @@ function gapsOf({ jobs, ended }: Rows): ServerEvent[] {
 }
 
 /** More happened than is sent; the lists have everything. */
-function gap(of: "enqueued" | "finished" | "everything"): ServerEvent {
+function gap(of: "enqueued" | "finished" | "everything"): StreamEvent {
   return { event: "gap", data: { of } };
 }
 
-function workerEvent(worker: WorkerRecord): ServerEvent {
+function workerEvent(worker: WorkerRecord): StreamEvent {
   const { id, type, status, desiredState, version, running, done } = worker;
   return { event: "worker", data: { id, type, status, desiredState, version, running, done } };
 }

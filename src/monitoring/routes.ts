@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import { notFound } from "../http-kernel/problem.ts";
 import { type Answer, route, type Route } from "../http-kernel/route.ts";
-import type { EventSource, ServerEvent } from "../http-kernel/sse.ts";
-import type { Feed } from "./feed.ts";
+import type { EventSource } from "../http-kernel/sse.ts";
+import { type Feed, type StreamEvent, streamEvents } from "./feed.ts";
 
 const TAG = "probes";
 
@@ -117,6 +117,14 @@ function ticking(events: EventSource, runtime: Runtime): EventSource {
   };
 }
 
+const streamEventSchema = z
+  .object({
+    id: z.string().optional(),
+    event: z.enum(streamEvents).meta({ id: "StreamEventName" }),
+    data: z.unknown().meta({ description: "JSON." }),
+  })
+  .meta({ id: "StreamEvent", description: "Each event of the stream, with its fields." });
+
 export function streamRoute(feed: Feed, runtime: Runtime): Route {
   return route({
     method: "GET",
@@ -134,9 +142,9 @@ export function streamRoute(feed: Feed, runtime: Runtime): Route {
     answers: {
       200: {
         description:
-          "Events `enqueued`, `finished`, `worker`, `counts` and `gap` (some events were left out). Resumes after Last-Event-ID; an event may then be sent twice.",
+          "Events as text; `gap`: some were left out. Resumes after Last-Event-ID; an event may then be sent twice.",
         type: "text/event-stream",
-        schema: z.string(),
+        schema: streamEventSchema,
       },
     },
     run: async ({ headers, query: { tick = false } }) => {
@@ -149,8 +157,8 @@ export function streamRoute(feed: Feed, runtime: Runtime): Route {
 function eventsFrom(feed: Feed, cursor: string | undefined): EventSource {
   return async (stream) => {
     // New events wait until the missed ones are sent.
-    const waiting: ServerEvent[] = [];
-    let hear = (event: ServerEvent): void => {
+    const waiting: StreamEvent[] = [];
+    let hear = (event: StreamEvent): void => {
       if (waiting.length < WAITING_MAX) waiting.push(event);
       else stream.end(); // the client reconnects and resumes
     };

@@ -1,10 +1,12 @@
 /** Operations as routes: their shapes become zod schemas, which check requests and describe them. */
 import { z } from "zod";
 import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import * as s from "../http-kernel/route.ts";
 import type { Operation } from "./operation.ts";
-import { type Node, nodesOf, reason, type Shape } from "./shape.ts";
+import { type Node, nodesOf, reason, type Shape, status as anyStatus } from "./shape.ts";
 
-const known = new WeakMap<Node, z.ZodType>();
+/** A status is the same schema in routes that are written by hand: the document defines it once. */
+const known = new WeakMap<Node, z.ZodType>([[anyStatus.node, s.status]]);
 
 /** The same shape is the same schema, so a named one is defined once. */
 export function zodOf<T>({ node }: Pick<Shape<T, boolean>, "node">): z.ZodType<T> {
@@ -50,8 +52,8 @@ function newZod(node: Node): z.ZodType {
     case "nullable":
       return zodOfNode(node.of).nullable();
     case "about": {
-      const { id, text: description } = node;
-      return zodOfNode(node.of).meta({ ...(id === undefined ? {} : { id }), description });
+      const { kind: _kind, of, text: description, ...named } = node;
+      return zodOfNode(of).meta(description === undefined ? named : { ...named, description });
     }
   }
 }

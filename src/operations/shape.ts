@@ -14,7 +14,7 @@ interface Range {
 type Wrapping =
   | { readonly kind: "optional"; readonly of: Node }
   | { readonly kind: "nullable"; readonly of: Node }
-  | { readonly kind: "about"; readonly of: Node; readonly text: string; readonly id?: string };
+  | { readonly kind: "about"; readonly of: Node; readonly text?: string; readonly id?: string };
 
 type Bare =
   | ({ readonly kind: "text"; readonly pattern?: RegExp; readonly as?: "duration" } & Range)
@@ -60,8 +60,9 @@ export class Shape<out T, Optional extends boolean = false> {
   }
 
   /** Defined once in the API's document, and a type of the page. */
-  named(id: string, text: string): Shape<T, Optional> {
-    return new Shape({ kind: "about", of: this.node, text, id });
+  named(id: string, text?: string): Shape<T, Optional> {
+    const of = { kind: "about", of: this.node, id } as const;
+    return new Shape(text === undefined ? of : { ...of, text });
   }
 }
 
@@ -115,7 +116,10 @@ export function nodesOf(fields: Fields): Record<string, Node> {
 export function bareOf(node: Node): { readonly bare: Bare; readonly text?: string } {
   if (node.kind !== "optional" && node.kind !== "nullable" && node.kind !== "about")
     return { bare: node };
-  return { ...bareOf(node.of), ...(node.kind === "about" ? { text: node.text } : {}) };
+  return {
+    ...bareOf(node.of),
+    ...(node.kind === "about" && node.text !== undefined ? { text: node.text } : {}),
+  };
 }
 
 // What the operations of all features share.
@@ -142,7 +146,7 @@ export const durationText = duration64.about(`A${DURATION.slice(1)}`);
 export const duration = union<string | number>(duration64, number()).about(
   `Milliseconds, or ${DURATION}`,
 );
-export const status = choice(statuses);
+export const status = choice(statuses).named("Status");
 export const pageLimit = integer({ min: 1, max: 1_000 }).about(
   "Maximum number of entries to return.",
 );

@@ -3,7 +3,13 @@ import { z } from "zod";
 import { notFound } from "../http-kernel/problem.ts";
 import { auditedBy, route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
-import { desiredStates, SLOTS_MAX, type WorkerRecord, workerStates } from "./worker-record.ts";
+import {
+  desiredStates,
+  livenesses,
+  SLOTS_MAX,
+  type WorkerRecord,
+  workerStates,
+} from "./worker-record.ts";
 import type { Workers, WorkersFilter } from "./workers.ts";
 
 const TAG = "workers";
@@ -43,7 +49,7 @@ const workerSchema = z
     silentMs: z.number(),
     staleMs: z.number(),
     hungMs: z.number(),
-    liveness: z.enum(["alive", "stale", "hung", "stopped"]).meta({
+    liveness: z.enum(livenesses).meta({
       description:
         "Based on the last heartbeat and the database's clock. Stale and hung workers count as dead.",
     }),

@@ -202,7 +202,8 @@ export interface WorkerFilter {
 }
 
 /** `stale` and `hung`: its row is open, and its last heartbeat is too old. */
-export type Liveness = "alive" | "stale" | "hung" | "stopped";
+export const livenesses = ["alive", "stale", "hung", "stopped"] as const;
+export type Liveness = (typeof livenesses)[number];
 
 /** A worker, with its heartbeat and what it is doing. */
 export interface WorkerRecord extends WorkerFacts, WorkerVitals {

@@ -2,7 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { findingsOf, type Kind, RANKS } from "../../src/dashboard/page/pages/situations.ts";
-import type { Alert, Overview, QueueRow, WorkerBrief } from "../../src/dashboard/page/types.ts";
+import type {
+  Alert,
+  Overview,
+  OverviewQueue,
+  OverviewWorker,
+} from "../../src/dashboard/page/api.gen.ts";
 
 const NOW = 1_790_000_000_000;
 const MINUTE_MS = 60_000;
@@ -19,7 +24,7 @@ const NO_COUNTS = {
   expired: 0,
 };
 
-function queue(name: string, some: Partial<QueueRow> = {}, pending = 0): QueueRow {
+function queue(name: string, some: Partial<OverviewQueue> = {}, pending = 0): OverviewQueue {
   return {
     queue: name,
     counts: { ...NO_COUNTS, pending },
@@ -37,7 +42,7 @@ function queue(name: string, some: Partial<QueueRow> = {}, pending = 0): QueueRo
   };
 }
 
-function worker(liveness: WorkerBrief["liveness"]): WorkerBrief {
+function worker(liveness: OverviewWorker["liveness"]): OverviewWorker {
   return {
     id: `shop-${liveness}`,
     type: "shop",
@@ -58,7 +63,9 @@ function alert(severity: Alert["severity"]): Alert {
     severity,
     status: "raised",
     message: `Something ${severity}.`,
+    facts: {},
     sinceAt: NOW,
+    seenAt: NOW,
     raisedAt: NOW,
     resolvedAt: null,
   };
@@ -67,7 +74,7 @@ function alert(severity: Alert["severity"]): Alert {
 type Change = (overview: Overview) => Overview;
 
 const withQueue =
-  (row: QueueRow): Change =>
+  (row: OverviewQueue): Change =>
   (all) => ({
     ...all,
     queues: [...all.queues, row],

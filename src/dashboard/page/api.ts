@@ -33,21 +33,21 @@ export function apiUrl(path: string): string {
   return `${base}api/v1/${path}`;
 }
 
-export async function read<T>(
+export async function read(
   path: string,
-  signal: AbortSignal,
+  signal = new AbortController().signal,
   limitMs = READ_LIMIT_MS,
-): Promise<T> {
+): Promise<unknown> {
   const limit = AbortSignal.timeout(limitMs);
-  return request<T>(path, { signal: AbortSignal.any([signal, limit]) }, signal);
+  return request(path, { signal: AbortSignal.any([signal, limit]) }, signal);
 }
 
 /** Sends a change. Without an answer it is sent again under the same key, so it happens once at most. */
-export async function write<T>(path: string, body: object = {}): Promise<T> {
+export async function write(path: string, body: object): Promise<unknown> {
   const key = newKey();
   for (const waitMs of [...WRITE_AGAIN_MS, null]) {
     try {
-      return await request<T>(path, {
+      return await request(path, {
         method: "POST",
         headers: { "content-type": "application/json", "idempotency-key": key },
         body: JSON.stringify(body),
@@ -61,7 +61,7 @@ export async function write<T>(path: string, body: object = {}): Promise<T> {
   throw new Unreachable("No answer.");
 }
 
-async function request<T>(path: string, init: RequestInit, left?: AbortSignal): Promise<T> {
+async function request(path: string, init: RequestInit, left?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
     response = await fetch(apiUrl(path), { ...init, credentials: "same-origin" });
@@ -76,9 +76,9 @@ async function request<T>(path: string, init: RequestInit, left?: AbortSignal): 
       detail: `The server answered ${response.status} without JSON.`,
     });
   }
-  const json = (await response.json().catch((error: unknown) => {
+  const json: unknown = await response.json().catch((error: unknown) => {
     throw new Unreachable("The answer was cut off.", { cause: error });
-  })) as T;
+  });
   if (response.ok) return json;
   throw new Refused(response.status, json as object);
 }

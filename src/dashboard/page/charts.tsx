@@ -7,7 +7,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import * as m from "./chart-math.ts";
 import * as f from "./format.ts";
 import { Store, useStore } from "./store.ts";
-import type { Mark } from "./types.ts";
+import type { Mark } from "./api.gen.ts";
 
 const HEIGHT = 132;
 const TOP = 16;
@@ -41,7 +41,6 @@ interface ChartProps<Point extends { readonly at: number }> {
   /** Only the first chart shows the words of marks. */
   readonly worded?: boolean;
   readonly empty: string;
-  readonly extra?: (point: Point) => string | null;
   readonly height?: number;
 }
 
@@ -115,7 +114,6 @@ export function Chart<Point extends { readonly at: number }>(
           shown={shown}
           lines={lines}
           write={props.write}
-          extra={props.extra}
           when={isOpen ? "so far" : isNow ? "now" : f.hourMinute(shown?.at ?? to)}
         />
       </header>
@@ -310,16 +308,13 @@ function Legend<Point extends { readonly at: number }>({
   shown,
   lines,
   write,
-  extra,
   when,
 }: {
   readonly shown: Point | undefined;
   readonly lines: readonly SeriesLine<Point>[];
   readonly write: (value: number) => string;
-  readonly extra: ((point: Point) => string | null) | undefined;
   readonly when: string;
 }): JSX.Element {
-  const more = shown === undefined ? null : (extra?.(shown) ?? null);
   return (
     <div class="legend">
       {shown !== undefined && <span class="faint">{when}</span>}
@@ -340,7 +335,6 @@ function Legend<Point extends { readonly at: number }>({
           </span>
         );
       })}
-      {more !== null && <span>{more}</span>}
     </div>
   );
 }

@@ -12,7 +12,7 @@ import {
   OLD_MS,
   serverNow,
   tryNow,
-  useData,
+  useRead,
   useNow,
 } from "./live.ts";
 import { QuestionView, Toasts } from "./notice-view.tsx";
@@ -22,7 +22,7 @@ import { Find } from "./search.tsx";
 import { signOut } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
 import { switchTheme } from "./theme.ts";
-import type { Overview, Session } from "./types.ts";
+import type { Session } from "./api.gen.ts";
 
 interface NavItem {
   readonly path: string;
@@ -85,7 +85,7 @@ export function Frame({
   readonly children: Children;
 }): JSX.Element {
   const here = usePlace();
-  const { data: overview } = useData<Overview>("overview");
+  const { data: overview } = useRead("overview");
   const [keysShown, showKeys] = useState(false);
   const lost = useLost();
   useKeys({

@@ -6,9 +6,15 @@
  * 8 s, and everything else waits for it. A frozen page reads nothing.
  */
 import { useEffect, useMemo, useState } from "preact/hooks";
+import {
+  type Reads,
+  type Session,
+  type StreamEventName,
+  streamEventNameValues,
+} from "./api.gen.ts";
 import { apiUrl, read, Refused, Unreachable } from "./api.ts";
+import { addressOf, get, type Input, type Result } from "./client.ts";
 import { Store, useStore } from "./store.ts";
-import type { Session } from "./types.ts";
 
 const FRESH_MS = 1_000;
 const EVERY_MS = 5_000;
@@ -185,8 +191,16 @@ export interface Data<T> {
   readonly reload: () => void;
 }
 
-/** The answer to a GET, kept fresh while the component is on screen. Null: nothing is asked. */
-export function useData<T>(path: string | null, everyMs = EVERY_MS): Data<T> {
+/** What may be left out is, if every field may. */
+type Given<I> =
+  Partial<I> extends I ? [input?: I | null, everyMs?: number] : [input: I | null, everyMs?: number];
+
+/** The answer to a GET, kept fresh while the component is on screen. An input that is null: nothing is asked. */
+export function useRead<P extends keyof Reads>(
+  what: P,
+  ...[input, everyMs = EVERY_MS]: Given<Input<P>>
+): Data<Result<P>> {
+  const path = input === null ? null : addressOf(what, input ?? {});
   const entry = useMemo(() => (path === null ? null : entryOf(path, everyMs)), [path]);
   const [, draw] = useState(0);
   useEffect(() => {
@@ -204,7 +218,7 @@ export function useData<T>(path: string | null, everyMs = EVERY_MS): Data<T> {
     };
   }, [entry]);
   return {
-    data: entry?.data as T | undefined,
+    data: entry?.data as Result<P> | undefined,
     error: entry?.error ?? null,
     at: entry?.at ?? 0,
     reload: () => void (entry !== null && ask(entry)),
@@ -257,7 +271,7 @@ function isIn(who: Session | string | null): boolean {
 export async function readSession(): Promise<void> {
   const sentAt = Date.now();
   try {
-    const answer = await read<Session>("session", new AbortController().signal);
+    const answer = await get("session", {});
     skewMs = answer.now - (sentAt + Date.now()) / 2;
     // A second of difference is not worth a jump of all times.
     if (Math.abs(skewMs) < TICK_MS) skewMs = 0;
@@ -273,18 +287,20 @@ export async function readSession(): Promise<void> {
 
 let stream: EventSource | null = null;
 
+/** These only show that the connection works. */
+const SAYS_NOTHING: ReadonlySet<StreamEventName> = new Set(["hello", "tick"]);
+
 /** The events tell only that something happened: what it was is read from the API. */
 export function openStream(): void {
   if (!isIn(session.value)) return;
   if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
   stream = new EventSource(apiUrl("stream?tick=true"));
-  for (const name of ["counts", "enqueued", "finished", "worker", "gap", "alert"]) {
+  for (const name of streamEventNameValues) {
     stream.addEventListener(name, () => {
       live.patch({ heardAt: Date.now() });
-      stir();
+      if (!SAYS_NOTHING.has(name)) stir();
     });
   }
-  stream.addEventListener("tick", () => live.patch({ heardAt: Date.now() }));
   // The browser connects again by itself unless it was refused; the requests find out whether the server answers.
   const opened = stream;
   stream.addEventListener("error", () => {

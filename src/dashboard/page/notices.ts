@@ -72,6 +72,14 @@ export function ask(one: Question): void {
   question.set(one);
 }
 
+/** The answer to a choice. */
+export function chosen<V extends string>(
+  answer: string | boolean | undefined,
+  choices: readonly [{ readonly value: V }, ...{ readonly value: V }[]],
+): V {
+  return (choices.find(({ value }) => value === answer) ?? choices[0]).value;
+}
+
 /** The reason among the answers, for the body of a request. */
 export function reasonIn(answers: Answers): { readonly reason?: string } {
   const { reason } = answers;

@@ -1,23 +1,22 @@
 /** The box on top: finds pages of things by id, key, tag or name. */
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { read } from "./api.ts";
+import type { FindResponse } from "./api.gen.ts";
+import { get } from "./client.ts";
 import * as f from "./format.ts";
-import { Glyph, Icon } from "./icons.tsx";
+import { Icon } from "./icons.tsx";
 import { useKeys } from "./keys.ts";
 import { go, to, usePlace } from "./router.ts";
 
 const WAIT_MS = 150;
 
-interface Hit {
-  readonly kind: Kind;
-  readonly id: string;
-  readonly text: string;
-  readonly status?: string | null;
-}
+type Found = FindResponse["hits"][number];
+
+/** `error`: the text is looked for in the errors of jobs. */
+type Hit = Omit<Found, "kind"> & { readonly kind: Found["kind"] | "error" };
 
 /** Where each kind of hit leads. */
-const PLACES = {
+const PLACES: Readonly<Record<Hit["kind"], (id: string) => string>> = {
   job: (id: string) => to(["jobs", id]),
   item: (id: string) => to(["items", id]),
   flow: (id: string) => to(["flows", id]),
@@ -33,8 +32,6 @@ const PLACES = {
   lock: (id: string) => to("locks", { key: id }),
   error: (id: string) => to("jobs", { error: id }),
 };
-
-type Kind = keyof typeof PLACES;
 
 const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -52,10 +49,7 @@ interface Answer {
 }
 
 async function answerTo(text: string, signal: AbortSignal): Promise<Answer> {
-  const { hits } = await read<{ hits: readonly Hit[] }>(
-    `find?text=${encodeURIComponent(text)}`,
-    signal,
-  );
+  const { hits } = await get("find", { text }, { signal });
   return { text, hits };
 }
 
@@ -173,11 +167,7 @@ export function Find(): JSX.Element {
             aria-selected={index === at}
             onPointerDown={() => open(hit)}
           >
-            {hit.status !== undefined && hit.status !== null ? (
-              <Glyph status={hit.status} />
-            ) : (
-              <Icon name={hit.kind === "error" ? "search" : "right"} />
-            )}
+            <Icon name={hit.kind === "error" ? "search" : "right"} />
             <span class="clip">{told(hit, wanted)}</span>
             <span class="push">{hit.kind === "error" ? "search" : hit.kind}</span>
             {hit.kind === "job" && <span class="mono faint hide-sm">{f.shortId(hit.id)}</span>}

@@ -1,14 +1,14 @@
 /** Signing in with a token, and out. The token is sent once; a cookie that no script can read stands for it. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { sentence, write } from "./api.ts";
+import { sentence } from "./api.ts";
+import { post } from "./client.ts";
 import { Mark } from "./icons.tsx";
 import { closeStream, openStream, readSession, session } from "./live.ts";
 import { Btn, Note } from "./parts.tsx";
-import type { Session } from "./types.ts";
 
 export async function signOut(): Promise<void> {
-  await write("session/end");
+  await post("session/end", {});
   closeStream();
   session.set("out");
 }
@@ -21,7 +21,7 @@ export function SignIn(): JSX.Element {
     if (busy || token.trim() === "") return;
     setBusy(true);
     try {
-      session.set(await write<Session>("session", { token: token.trim() }));
+      session.set(await post("session", { token: token.trim() }));
       setProblem(null);
       openStream();
       await readSession();

@@ -2,14 +2,14 @@
 import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { useData } from "../live.ts";
+import { useRead } from "../live.ts";
 import { Ago, Empty, Head, Info, Lasting, Moment, Panel, Seg, Shown, Subject } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
-import type { Alert } from "../types.ts";
+import type { Alert, Finding } from "../api.gen.ts";
 
 export function AlertsPage(): JSX.Element {
   const which = usePlace().query.get("which") === "all" ? "all" : "open";
-  const alerts = useData<{ alerts: readonly Alert[] }>(`alerts?which=${which}&limit=100`);
+  const alerts = useRead("alerts", { which, limit: 100 });
   const open = (alerts.data?.alerts ?? []).filter(({ status }) => status === "raised").length;
   return (
     <>
@@ -57,22 +57,9 @@ export function AlertsPage(): JSX.Element {
   );
 }
 
-interface Finding {
-  readonly check: string;
-  readonly severity: Alert["severity"];
-  readonly problem: string;
-  readonly remedy: string;
-  readonly offenders: readonly {
-    readonly subject: string;
-    readonly detail: string;
-    readonly sinceAt: number | null;
-  }[];
-  readonly more: boolean;
-}
-
 /** What must always hold: the monitor's checks, with every offender and what to do. */
 function Invariants(): JSX.Element {
-  const from = useData<{ at: number | null; findings: readonly Finding[] }>("invariants");
+  const from = useRead("invariants");
   const at = from.data?.at ?? null;
   return (
     <Panel

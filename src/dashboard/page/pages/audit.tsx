@@ -3,8 +3,10 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { apiUrl, read } from "../api.ts";
-import { useData } from "../live.ts";
+import type { AuditLine, VerifyAuditResponse } from "../api.gen.ts";
+import { apiUrl } from "../api.ts";
+import { get, type Input } from "../client.ts";
+import { useRead } from "../live.ts";
 import {
   Ago,
   Btn,
@@ -20,25 +22,17 @@ import {
 } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
-import type { AuditLine } from "../types.ts";
 
 const PAGE = 50;
 
 export function AuditPage(): JSX.Element {
   const { query } = usePlace();
-  const asked = new URLSearchParams({ limit: String(PAGE) });
-  for (const name of ["subject", "actor", "before"]) {
-    const value = query.get(name);
-    if (value !== null && value !== "") asked.set(name, value);
-  }
-  const from = useData<{ lines: readonly AuditLine[] }>(`audit?${asked}`);
+  const from = useRead("audit", { limit: PAGE, ...filterOf(query) });
   const lines = (from.data?.lines ?? []).toReversed();
   const cursor = useRows(lines.length);
-  const [verified, setVerified] = useState<Verified | null>(null);
+  const [verified, setVerified] = useState<VerifyAuditResponse | null>(null);
   const verify = async (): Promise<void> =>
-    setVerified(
-      await read<Verified>("audit/verify", new AbortController().signal, VERIFY_LIMIT_MS),
-    );
+    setVerified(await get("audit/verify", {}, { limitMs: VERIFY_LIMIT_MS }));
   const actors = new Set(lines.map(({ actor }) => actor)).size;
   return (
     <>
@@ -84,25 +78,22 @@ export function AuditPage(): JSX.Element {
   );
 }
 
-interface Verified {
-  readonly lines: number;
-  readonly isWhole: boolean;
-  readonly broken: {
-    readonly kind: string;
-    readonly item: string | null;
-    readonly seq: number;
-    readonly problem: string;
-  } | null;
-  readonly breaks: number;
-  readonly verifiedAt: number;
-  readonly tookMs: number;
+function filterOf(query: URLSearchParams): Input<"audit"> {
+  const [subject, actor, before] = ["subject", "actor", "before"].map(
+    (name) => query.get(name) ?? "",
+  );
+  return {
+    ...(subject === "" ? {} : { subject }),
+    ...(actor === "" ? {} : { actor }),
+    ...(before === "" ? {} : { before: Number(before) }),
+  };
 }
 
 /** The server gives up after 20 s. */
 const VERIFY_LIMIT_MS = 25_000;
 
 /** Is the record whole? If not, where it breaks first. */
-function Verdict({ verified }: { readonly verified: Verified }): JSX.Element {
+function Verdict({ verified }: { readonly verified: VerifyAuditResponse }): JSX.Element {
   const { broken } = verified;
   return (
     <div role="status">

@@ -1,8 +1,9 @@
 /** Bulk actions: what each is doing, how far it is, and stop. */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type { BulkAction } from "../api.gen.ts";
+import { post } from "../client.ts";
 import * as f from "../format.ts";
-import { refresh, useData } from "../live.ts";
+import { refresh, useRead } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import {
   Act,
@@ -20,47 +21,7 @@ import {
 } from "../parts.tsx";
 import { to } from "../router.ts";
 
-interface Filter {
-  readonly status?: string;
-  readonly queue?: string;
-  readonly task?: string;
-  readonly key?: string;
-  readonly tags?: readonly string[];
-  readonly worker?: string;
-  readonly build?: string;
-  readonly ids?: readonly string[];
-  readonly since?: number;
-  readonly until?: number;
-  readonly error?: string;
-  readonly code?: string;
-}
-
-interface Bulk {
-  readonly id: string;
-  readonly action: string;
-  readonly filter: Filter;
-  readonly terms: Readonly<Record<string, unknown>>;
-  readonly dryRun: boolean;
-  readonly actor: string;
-  readonly reason: string | null;
-  readonly status: "running" | "done" | "stopped" | "failed";
-  readonly looked: number;
-  readonly matched: number;
-  readonly changed: number;
-  readonly refused: number;
-  readonly sample: readonly string[];
-  readonly refusals: readonly {
-    readonly id: string;
-    readonly code: string;
-    readonly message: string;
-  }[];
-  readonly error: string | null;
-  readonly createdAt: number;
-  readonly changedAt: number;
-  readonly endedAt: number | null;
-}
-
-const LOOK: Readonly<Record<Bulk["status"], string>> = {
+const LOOK: Readonly<Record<BulkAction["status"], string>> = {
   running: "processing",
   done: "done",
   stopped: "cancelled",
@@ -68,7 +29,7 @@ const LOOK: Readonly<Record<Bulk["status"], string>> = {
 };
 
 /** "failed jobs of task order.ship in queue orders". */
-export function filterText(filter: Filter): string {
+export function filterText(filter: BulkAction["filter"]): string {
   const { status, queue, task, key, tags, ids, worker, build } = filter;
   const { since, until, error, code } = filter;
   const parts = [
@@ -90,7 +51,7 @@ export function filterText(filter: Filter): string {
 }
 
 export function BulkListPage(): JSX.Element {
-  const from = useData<{ actions: readonly Bulk[] }>("bulk?limit=100");
+  const from = useRead("bulk", { limit: 100 });
   return (
     <>
       <Crumbs>{[<a href={to("jobs")}>Jobs</a>, "Bulk actions"]}</Crumbs>
@@ -118,7 +79,7 @@ export function BulkListPage(): JSX.Element {
   );
 }
 
-function BulkTable({ actions }: { readonly actions: readonly Bulk[] }): JSX.Element {
+function BulkTable({ actions }: { readonly actions: readonly BulkAction[] }): JSX.Element {
   return (
     <Table
       columns={{
@@ -153,7 +114,7 @@ function BulkTable({ actions }: { readonly actions: readonly Bulk[] }): JSX.Elem
 }
 
 export function BulkPage({ id }: { readonly id: string }): JSX.Element {
-  const from = useData<Bulk>(`bulk/${encodeURIComponent(id)}`, 1_000);
+  const from = useRead("bulk/{id}", { id }, 1_000);
   return (
     <>
       <Crumbs>
@@ -170,7 +131,7 @@ export function BulkPage({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-function OneBulk({ one }: { readonly one: Bulk }): JSX.Element {
+function OneBulk({ one }: { readonly one: BulkAction }): JSX.Element {
   const title = `${one.action.replace(/^./, (first) => first.toUpperCase())} ${filterText(one.filter)}`;
   const total = Math.max(one.matched, one.changed + one.refused, 1);
   const share = one.status === "done" ? 1 : (one.changed + one.refused) / total;
@@ -198,7 +159,7 @@ function OneBulk({ one }: { readonly one: Bulk }): JSX.Element {
               <Act
                 kind="primary"
                 onClick={async () => {
-                  await write(`bulk/${encodeURIComponent(one.id)}/resume`);
+                  await post("bulk/{id}/resume", { id: one.id });
                   refresh();
                   toast("It goes on.");
                 }}
@@ -271,7 +232,7 @@ function OneBulk({ one }: { readonly one: Bulk }): JSX.Element {
   );
 }
 
-function askStop(one: Bulk): void {
+function askStop(one: BulkAction): void {
   ask({
     title: "Stop this action?",
     body: (
@@ -282,6 +243,6 @@ function askStop(one: Bulk): void {
     reason: true,
     danger: true,
     confirm: "Stop it",
-    run: (answers) => write(`bulk/${encodeURIComponent(one.id)}/stop`, reasonIn(answers)),
+    run: (answers) => post("bulk/{id}/stop", { id: one.id, ...reasonIn(answers) }),
   });
 }

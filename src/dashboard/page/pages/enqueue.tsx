@@ -1,8 +1,10 @@
 /** Enqueueing a job by a form made from its task's schema, or by JSON. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { sentence, write } from "../api.ts";
-import { useData, useMay } from "../live.ts";
+import type { TaskInfo } from "../api.gen.ts";
+import { sentence } from "../api.ts";
+import { post } from "../client.ts";
+import { useMay, useRead } from "../live.ts";
 import { FieldView } from "../notice-view.tsx";
 import { type Answers, type Field, toast } from "../notices.ts";
 import { Crumbs, Empty, Head, Note, Panel, Seg, Shown, Tag } from "../parts.tsx";
@@ -18,15 +20,8 @@ interface Schema {
   readonly default?: unknown;
 }
 
-interface TaskInfo {
-  readonly name: string;
-  readonly queue: string | null;
-  readonly maxAttempts: number | null;
-  readonly hasSchema: boolean;
-  readonly schema: Schema | null;
-  readonly example?: unknown;
-  readonly workers: number;
-}
+/** What the box has for JSON at first. */
+const NO_INPUT = "{}";
 
 const OPTIONS: readonly Field[] = [
   { name: "key", label: "Key", hint: "two jobs with the same key are one" },
@@ -38,7 +33,7 @@ const OPTIONS: readonly Field[] = [
 ];
 
 export function EnqueuePage(): JSX.Element {
-  const from = useData<{ tasks: readonly TaskInfo[] }>("tasks", 30_000);
+  const from = useRead("tasks", {}, 30_000);
   const { operator } = useMay();
   return (
     <>
@@ -142,11 +137,11 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
     if (busy) return;
     setBusy(true);
     try {
-      const text = String(answers["json"] ?? starting(task));
+      const text = String(answers["json"] ?? NO_INPUT);
       const input = asJson
         ? parsed(text)
         : inputOf(task?.schema ?? {}, { ...defaults(fields ?? []), ...answers });
-      const job = await write<{ id: string; added: boolean; warning?: string }>("jobs", {
+      const job = await post("jobs", {
         task: name,
         input,
         options: optionsOf(answers),
@@ -215,7 +210,7 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
           {asJson ? (
             <FieldView
               field={{ name: "json", label: "Payload (JSON)", kind: "area", required: true }}
-              value={answers["json"] ?? starting(task)}
+              value={answers["json"] ?? NO_INPUT}
               set={set}
             />
           ) : (
@@ -245,10 +240,6 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
       </Panel>
     </form>
   );
-}
-
-function starting(task: TaskInfo | undefined): string {
-  return JSON.stringify(task?.example ?? {}, null, 2);
 }
 
 function defaults(fields: readonly Field[]): Answers {

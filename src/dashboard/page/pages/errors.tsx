@@ -1,10 +1,11 @@
 /** Which error is new, since which build, and how many jobs does it hold up? */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type { ErrorKind, ListErrorsResponse } from "../api.gen.ts";
+import { post } from "../client.ts";
 import { Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { useKeys } from "../keys.ts";
-import { useData } from "../live.ts";
+import { useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -25,37 +26,9 @@ import { setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Stack } from "./job-error.tsx";
 
-interface Group {
-  readonly id: string;
-  readonly name: string;
-  readonly message: string;
-  readonly task: string;
-  readonly state: State;
-  readonly failed: number;
-  /** Attempts that failed with it and were followed by another. */
-  readonly retried: number;
-  readonly firstAt: number;
-  readonly lastAt: number;
-  readonly firstBuild: string | null;
-  readonly builds: readonly string[];
-  readonly sample: { readonly job: string; readonly message: string };
-  readonly changedAt: number | null;
-  readonly changedBy: string | null;
-  readonly resolvedIn: string | null;
-  readonly cameBackAt: number | null;
-  readonly isNew: boolean;
-  readonly trend: readonly number[];
-}
+type State = ErrorKind["state"];
 
-type State = "open" | "resolved" | "muted";
-
-interface Errors {
-  readonly isAll: boolean;
-  readonly counts: Readonly<Record<State, number>>;
-  readonly groups: readonly Group[];
-}
-
-function cameBack({ cameBackAt, state }: Group): boolean {
+function cameBack({ cameBackAt, state }: ErrorKind): boolean {
   return cameBackAt !== null && state === "open";
 }
 
@@ -65,7 +38,7 @@ export function ErrorsPage(): JSX.Element {
   const { query } = usePlace();
   const given = query.get("state");
   const state = STATES.find((one) => one === given) ?? "open";
-  const { data, error, reload } = useData<Errors>(`errors?state=${state}`);
+  const { data, error, reload } = useRead("errors", { state });
   const groups = data?.groups ?? [];
   const wanted = query.get("group");
   const chosen = groups.find(({ id }) => id === wanted) ?? groups[0];
@@ -109,7 +82,7 @@ export function ErrorsPage(): JSX.Element {
   );
 }
 
-function sayAbout({ groups }: Errors, state: State): string {
+function sayAbout({ groups }: ListErrorsResponse, state: State): string {
   if (state !== "open") return f.plural(groups.length, "kind");
   const fresh = groups.filter(({ isNew }) => isNew);
   const back = groups.filter(cameBack);
@@ -134,10 +107,10 @@ function GroupTable({
   at,
   data,
 }: {
-  readonly groups: readonly Group[];
-  readonly chosen: Group | undefined;
+  readonly groups: readonly ErrorKind[];
+  readonly chosen: ErrorKind | undefined;
   readonly at: number;
-  readonly data: Errors;
+  readonly data: ListErrorsResponse;
 }): JSX.Element {
   return (
     <section class="panel">
@@ -202,9 +175,9 @@ function GroupTable({
   );
 }
 
-function Detail({ group }: { readonly group: Group }): JSX.Element {
+function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
   const { sample } = group;
-  const { data } = useData<{ stack: string | null }>(`errors/${group.id}`, 15_000);
+  const { data } = useRead("errors/{id}", { id: group.id }, 15_000);
   const stack = data?.stack ?? null;
   return (
     <div class="stack">
@@ -301,25 +274,24 @@ function Detail({ group }: { readonly group: Group }): JSX.Element {
   );
 }
 
-function Buttons({ group }: { readonly group: Group }): JSX.Element {
-  const path = `errors/${encodeURIComponent(group.id)}`;
+function Buttons({ group }: { readonly group: ErrorKind }): JSX.Element {
   return (
     <div class="line wrap">
       {group.state === "open" ? (
         <>
-          <Act onClick={() => askResolve(group, path)}>Resolve…</Act>
-          <Act kind="quiet" onClick={() => askState(group, path, "mute")}>
+          <Act onClick={() => askResolve(group)}>Resolve…</Act>
+          <Act kind="quiet" onClick={() => askState(group, "mute")}>
             Mute…
           </Act>
         </>
       ) : (
-        <Act onClick={() => askState(group, path, "reopen")}>Reopen…</Act>
+        <Act onClick={() => askState(group, "reopen")}>Reopen…</Act>
       )}
     </div>
   );
 }
 
-function askResolve(group: Group, path: string): void {
+function askResolve(group: ErrorKind): void {
   ask({
     title: `Resolve ${group.name}?`,
     body: (
@@ -333,7 +305,8 @@ function askResolve(group: Group, path: string): void {
     confirm: "Resolve it",
     run: (answers) => {
       const build = String(answers["inBuild"] ?? "").trim();
-      return write(`${path}/resolve`, {
+      return post("errors/{id}/resolve", {
+        id: group.id,
         ...reasonIn(answers),
         ...(build === "" ? {} : { inBuild: build }),
       });
@@ -341,7 +314,7 @@ function askResolve(group: Group, path: string): void {
   });
 }
 
-function askState(group: Group, path: string, action: "mute" | "reopen"): void {
+function askState(group: ErrorKind, action: "mute" | "reopen"): void {
   ask({
     title: action === "mute" ? `Mute ${group.name}?` : `Reopen ${group.name}?`,
     body: (
@@ -353,6 +326,6 @@ function askState(group: Group, path: string, action: "mute" | "reopen"): void {
     ),
     reason: true,
     confirm: action === "mute" ? "Mute it" : "Reopen it",
-    run: (answers) => write(`${path}/${action}`, reasonIn(answers)),
+    run: (answers) => post(`errors/{id}/${action}`, { id: group.id, ...reasonIn(answers) }),
   });
 }

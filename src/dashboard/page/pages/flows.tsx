@@ -1,9 +1,10 @@
 /** Flows and batches: jobs that wait for each other, as a graph that follows what runs. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { read, write } from "../api.ts";
+import type { Flow, FlowJob } from "../api.gen.ts";
+import { get, post } from "../client.ts";
 import * as f from "../format.ts";
-import { useData } from "../live.ts";
+import { useRead } from "../live.ts";
 import { layered } from "../layers.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import {
@@ -22,39 +23,7 @@ import {
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
-import type { Status } from "../types.ts";
 import { Edge, Node } from "./related.tsx";
-
-interface FlowBrief {
-  readonly id: string;
-  readonly kind: "flow" | "batch";
-  readonly name: string;
-  readonly callback: string | null;
-  readonly createdAt: number;
-  readonly status?: "running" | "done" | "failed" | "cancelled";
-  readonly total?: number;
-  readonly done?: number;
-  readonly failed?: number;
-}
-
-interface Flow extends FlowBrief {
-  readonly status: "running" | "done" | "failed" | "cancelled";
-  readonly total: number;
-  readonly done: number;
-  readonly failed: number;
-  readonly cancelled: number;
-  readonly live: number;
-  readonly pruned: number;
-}
-
-interface FlowJob {
-  readonly id: string;
-  readonly name: string | null;
-  readonly task: string;
-  readonly queue: string;
-  readonly status: Status;
-  readonly missing: number;
-}
 
 const KINDS = ["flow", "batch"] as const;
 
@@ -72,9 +41,7 @@ const LOOK = {
 export function FlowsPage(): JSX.Element {
   const { query } = usePlace();
   const kind = KINDS.find((one) => one === query.get("kind"));
-  const from = useData<{ flows: readonly FlowBrief[] }>(
-    `flows?limit=100${kind === undefined ? "" : `&kind=${kind}`}`,
-  );
+  const from = useRead("flows", { limit: 100, ...(kind === undefined ? {} : { kind }) });
   const rows = from.data?.flows ?? [];
   const cursor = useRows(rows.length);
   return (
@@ -123,11 +90,7 @@ export function FlowsPage(): JSX.Element {
   );
 }
 
-function Row({ flow, isAt }: { readonly flow: FlowBrief; readonly isAt: boolean }): JSX.Element {
-  const more = useData<Flow>(flow.total === undefined ? `flows/${flow.id}` : null, 10_000).data;
-  const status = flow.status ?? more?.status;
-  const total = flow.total ?? more?.total;
-  const done = flow.done ?? more?.done ?? 0;
+function Row({ flow, isAt }: { readonly flow: Flow; readonly isAt: boolean }): JSX.Element {
   return (
     <tr data-row class={isAt ? "at" : ""}>
       <td>
@@ -137,9 +100,11 @@ function Row({ flow, isAt }: { readonly flow: FlowBrief; readonly isAt: boolean 
         <span class="sub">{flow.kind}</span>
       </td>
       <td class="hide-sm dim">{flow.kind}</td>
-      <td>{status !== undefined && <State status={LOOK[status]} word={status} />}</td>
+      <td>
+        <State status={LOOK[flow.status]} word={flow.status} />
+      </td>
       <td class="num hide-sm dim">
-        {total === undefined ? "" : `${f.count(done)} of ${f.count(total)}`}
+        {f.count(flow.done)} of {f.count(flow.total)}
       </td>
       <td class="num dim">
         <Ago at={flow.createdAt} />
@@ -149,10 +114,8 @@ function Row({ flow, isAt }: { readonly flow: FlowBrief; readonly isAt: boolean 
 }
 
 export function FlowPage({ id }: { readonly id: string }): JSX.Element {
-  const from = useData<Flow>(`flows/${encodeURIComponent(id)}`);
-  const jobs = useData<{ jobs: readonly FlowJob[] }>(
-    `flows/${encodeURIComponent(id)}/jobs?limit=${PAGE}`,
-  );
+  const from = useRead("flows/{id}", { id });
+  const jobs = useRead("flows/{id}/jobs", { id, limit: PAGE });
   return (
     <>
       <Crumbs>
@@ -250,10 +213,9 @@ function useEdges(jobs: readonly FlowJob[]): readonly (readonly [string, string]
   useEffect(() => {
     const asking = new AbortController();
     const edgesOf = async (id: string): Promise<(readonly [string, string])[]> => {
-      const { dependencies } = await read<{ dependencies: readonly { id: string }[] }>(
-        `jobs/${id}/dependencies?limit=100`,
-        asking.signal,
-      );
+      const { signal } = asking;
+      const wanted = { id, limit: 100 };
+      const { dependencies } = await get("jobs/{id}/dependencies", wanted, { signal });
       return dependencies.map((one) => [one.id, id] as const);
     };
     Promise.all(
@@ -336,7 +298,7 @@ function askFlow(flow: Flow, action: "retry" | "cancel"): void {
     danger: !isRetry,
     confirm: isRetry ? "Retry them" : `Cancel ${f.plural(flow.live, "job")}`,
     run: async (answers) => {
-      await write(`flows/${encodeURIComponent(flow.id)}/${action}`, reasonIn(answers));
+      await post(`flows/{id}/${action}`, { id: flow.id, ...reasonIn(answers) });
       toast(isRetry ? "The flow goes on." : "The flow is cancelled.");
     },
   });

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { useNow } from "../live.ts";
 import { type Children, Panel, Until } from "../parts.tsx";
-import type { Attempt, Step, Story } from "../types.ts";
+import type { Attempt, JobStory, Step } from "../api.gen.ts";
 import {
   type Lane,
   lanesOf,
@@ -22,8 +22,6 @@ const LEGEND: readonly (readonly [string, string])[] = [
   ["b-band", "usual time"],
 ];
 
-const TICKS_MAX = 60;
-
 function pct(share: number): string {
   return `${(share * 100).toFixed(2)}%`;
 }
@@ -33,9 +31,9 @@ function clockOf({ from, to }: Timeline): (at: number) => string {
   return to - from < 10_000 ? f.withMillis : f.timeOfDay;
 }
 
-export function Gantt({ story }: { readonly story: Story }): JSX.Element {
+export function Gantt({ story }: { readonly story: JobStory }): JSX.Element {
   const now = useNow();
-  const { job, attempts, steps, usual = null } = story;
+  const { job, attempts, steps, usual } = story;
   const line = timelineOf(job, attempts, now);
   const lanes = lanesOf(attempts, steps, now);
   const starts = line.stretches.filter(({ kind }) => kind === "running").map(({ x }) => x);
@@ -249,21 +247,18 @@ function LaneRows({
   readonly lane: Lane;
   readonly line: Timeline;
   readonly starts: readonly number[];
-  readonly usual: Story["usual"] | null;
+  readonly usual: JobStory["usual"];
   readonly now: number;
 }): JSX.Element {
   const { attempt, steps, wentOn } = lane;
   const end = attempt.endedAt ?? now;
   const [x, right] = [line.share(attempt.startedAt), line.share(end)];
   const tookMs = Math.max(0, end - attempt.startedAt);
-  const isSlow =
-    usual !== null && usual !== undefined && tookMs > usual.highMs * 1.5 && tookMs > 100;
+  const isSlow = usual !== null && tookMs > usual.highMs * 1.5 && tookMs > 100;
   const band =
-    usual === null || usual === undefined
-      ? 0
-      : Math.min(1 - x, (right - x) * (usual.highMs / Math.max(1, tookMs)));
+    usual === null ? 0 : Math.min(1 - x, (right - x) * (usual.highMs / Math.max(1, tookMs)));
   const took =
-    isSlow && usual !== null && usual !== undefined ? (
+    isSlow && usual !== null ? (
       <span class="retry">
         {f.span(tookMs)}
         <span class="hide-md">
@@ -273,7 +268,6 @@ function LaneRows({
     ) : (
       f.span(tookMs)
     );
-  const renewals = (attempt.renewals ?? []).slice(0, TICKS_MAX);
   return (
     <>
       <Bar
@@ -297,9 +291,6 @@ function LaneRows({
           width={pct(Math.max(0.003, right - x))}
           height="6"
         />
-        {renewals.map((at) => (
-          <rect key={at} class="b-tick" x={pct(line.share(at))} y="12" width="1" height="4" />
-        ))}
       </Bar>
       {steps.map((bar) => (
         <StepRow

@@ -1,57 +1,25 @@
 /** One item: its legal moves as buttons, and who moved it, when and why. */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type {
+  ChildrenIn,
+  GetItemResponse,
+  Item,
+  ItemLine,
+  LegalMove,
+  UpdateItemRequest,
+} from "../api.gen.ts";
+import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
-import { useData, useMay } from "../live.ts";
+import { useMay, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import { Act, Ago, Crumbs, Head, Info, JobLink, Panel, Shown, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
 import { parsed } from "./job-buttons.tsx";
-import type { ItemSummary } from "./workflows.tsx";
-
-interface Item extends ItemSummary {
-  readonly data: unknown;
-}
-
-interface Line {
-  readonly seq: number;
-  readonly at: number;
-  readonly actor: string;
-  readonly action: "start" | "import" | "move" | "update";
-  readonly move: string | null;
-  readonly oldStatus: string | null;
-  readonly newStatus: string;
-  readonly revision: number;
-  readonly reason: string | null;
-  readonly lockWaitMs: number | null;
-  readonly jobs: readonly string[];
-}
-
-interface ItemAnswer {
-  readonly item: Item;
-  readonly progress: readonly {
-    readonly workflow: string;
-    readonly status: string;
-    readonly isFinal: boolean;
-    readonly children: number;
-  }[];
-  readonly history: readonly Line[];
-  readonly moves: readonly LegalMove[];
-  readonly movable: boolean;
-}
-
-interface LegalMove {
-  readonly name: string;
-  readonly to: string;
-  /** Null: the server does not have the workflow's code, so its guards cannot be asked. */
-  readonly allowed: boolean | null;
-  readonly why: string | null;
-}
 
 export function ItemPage({ id }: { readonly id: string }): JSX.Element {
-  const from = useData<ItemAnswer>(`items/${encodeURIComponent(id)}`);
+  const from = useRead("items/{id}", { id });
   return (
     <Shown from={from} page="Item">
       {(answer) => <OneItem answer={answer} />}
@@ -59,7 +27,7 @@ export function ItemPage({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-function OneItem({ answer }: { readonly answer: ItemAnswer }): JSX.Element {
+function OneItem({ answer }: { readonly answer: GetItemResponse }): JSX.Element {
   const { item, moves, movable, history, progress } = answer;
   return (
     <>
@@ -175,14 +143,20 @@ function askMove(item: Item, move: LegalMove): void {
     confirm: `${move.name} → ${move.to}`,
     run: (answers) => {
       const text = String(answers["patch"] ?? "").trim();
-      return write(`items/${encodeURIComponent(item.id)}/moves`, {
+      return post("items/{id}/moves", {
+        id: item.id,
         move: move.name,
         expect: item.revision,
-        ...(text === "" ? {} : { patch: parsed(text) }),
+        ...(text === "" ? {} : { patch: patchOf(text) }),
         ...reasonIn(answers),
       });
     },
   });
+}
+
+/** The server refuses what is no object. */
+function patchOf(text: string): UpdateItemRequest["patch"] {
+  return parsed(text) as UpdateItemRequest["patch"];
 }
 
 function askData(item: Item): void {
@@ -202,15 +176,16 @@ function askData(item: Item): void {
     reason: true,
     confirm: "Change it",
     run: (answers) =>
-      write(`items/${encodeURIComponent(item.id)}/update`, {
-        patch: parsed(String(answers["patch"])),
+      post("items/{id}/update", {
+        id: item.id,
+        patch: patchOf(String(answers["patch"])),
         expect: item.revision,
         ...reasonIn(answers),
       }),
   });
 }
 
-function Trail({ history }: { readonly history: readonly Line[] }): JSX.Element {
+function Trail({ history }: { readonly history: readonly ItemLine[] }): JSX.Element {
   return (
     <Panel
       title="What happened"
@@ -251,7 +226,7 @@ function Trail({ history }: { readonly history: readonly Line[] }): JSX.Element 
   );
 }
 
-function Children({ progress }: { readonly progress: ItemAnswer["progress"] }): JSX.Element {
+function Children({ progress }: { readonly progress: readonly ChildrenIn[] }): JSX.Element {
   const total = progress.reduce((sum, { children }) => sum + children, 0);
   const final = progress
     .filter(({ isFinal }) => isFinal)

@@ -1,13 +1,13 @@
 /** What an operator does to jobs: one, those that are selected, or all that match. */
 import type { JSX } from "preact";
-import { read, write } from "../api.ts";
+import type { BulkAction, BulkFilter, JobSummary, StartBulkRequest, Status } from "../api.gen.ts";
+import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh } from "../live.ts";
 import { type Answers, ask, reasonIn, toast } from "../notices.ts";
 import { go, to } from "../router.ts";
-import type { JobSummary, Status } from "../types.ts";
 
-export type BulkName = "retry" | "cancel" | "delete" | "move" | "priority";
+export type BulkName = BulkAction["action"];
 
 const ENDED: ReadonlySet<Status> = new Set(["done", "failed", "cancelled", "expired"]);
 const RETRIED: ReadonlySet<Status> = new Set(["failed", "cancelled", "expired"]);
@@ -18,20 +18,7 @@ export const canDelete = ({ status }: { readonly status: Status }): boolean => E
 export const canMove = ({ status }: { readonly status: Status }): boolean =>
   !ENDED.has(status) && status !== "processing";
 
-interface BulkAnswer {
-  readonly id: string;
-  readonly status: string;
-  readonly matched: number;
-  readonly changed: number;
-  readonly refused: number;
-  readonly refusals: readonly { readonly message: string }[];
-}
-
-export interface BulkTerms {
-  readonly queue?: string;
-  readonly priority?: number;
-  readonly reason?: string;
-}
+export type BulkTerms = Pick<StartBulkRequest, "queue" | "priority" | "reason">;
 
 const DONE: Readonly<Record<BulkName, string>> = {
   retry: "retried",
@@ -45,10 +32,9 @@ const WAIT_MS = 100;
 const WAITS_MAX = 80;
 
 /** Follows a bulk action until it has ended, for as long as a person waits. */
-async function followed(id: string): Promise<BulkAnswer> {
-  const signal = new AbortController().signal;
+async function followed(id: string): Promise<BulkAction> {
   for (let times = 0; ; times += 1) {
-    const action = await read<BulkAnswer>(`bulk/${id}`, signal);
+    const action = await get("bulk/{id}", { id });
     if (action.status !== "running" || times >= WAITS_MAX) return action;
     await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
   }
@@ -65,10 +51,10 @@ export async function actOn(
     ? [...Map.groupBy(jobs, ({ status }) => status)]
     : [[undefined, jobs] as const];
   let changed = 0;
-  let last: BulkAnswer | null = null;
+  let last: BulkAction | null = null;
   for (const [status, group] of groups) {
     const filter = { ids: group.map(({ id }) => id), ...(status === undefined ? {} : { status }) };
-    const { id } = await write<BulkAnswer>("bulk", { action, filter, ...terms });
+    const { id } = await post("bulk", { action, filter, ...terms });
     last = await followed(id);
     changed += last.changed;
   }
@@ -150,17 +136,14 @@ export function askAct(
 }
 
 /** By filter: a dry run counts, then the action has a page of its own, with stop. */
-export async function askAll(
-  action: BulkName,
-  filter: Readonly<Record<string, unknown>>,
-): Promise<void> {
+export async function askAll(action: BulkName, filter: BulkFilter): Promise<void> {
   const draft = {
     action,
     filter,
     ...(action === "move" ? { queue: "default" } : {}),
     ...(action === "priority" ? { priority: 0 } : {}),
   };
-  const { id } = await write<BulkAnswer>("bulk", { ...draft, dryRun: true });
+  const { id } = await post("bulk", { ...draft, dryRun: true });
   const counted = await followed(id);
   if (counted.matched === 0) {
     toast("No job matches that can be changed this way.");
@@ -174,7 +157,7 @@ export async function askAll(
     fields: action === "move" || action === "priority" ? FIELDS[action] : [],
     reason: true,
     run: async (answers) => {
-      const started = await write<BulkAnswer>("bulk", {
+      const started = await post("bulk", {
         action,
         filter,
         ...termsIn(action, answers),

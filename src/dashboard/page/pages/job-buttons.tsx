@@ -1,26 +1,22 @@
 /** What may be done to a job now. */
 import type { JSX } from "preact";
-import { read, write } from "../api.ts";
+import type { Job, JobStory, RerunPlan, Step } from "../api.gen.ts";
+import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import { Act } from "../parts.tsx";
 import { go, to } from "../router.ts";
-import type { Job, Step, Story } from "../types.ts";
 import { askAct, canCancel, canDelete, canRetry } from "./job-actions.tsx";
 
-function path(job: Job, action: string): string {
-  return `jobs/${encodeURIComponent(job.id)}/${action}`;
-}
-
 export async function retryJob(job: Job): Promise<void> {
-  await write(path(job, "retry"));
+  await post("jobs/{id}/retry", { id: job.id });
   refresh();
   toast(`${job.task} is pending again.`);
 }
 
 export async function runNow(job: Job): Promise<void> {
-  await write(path(job, "run-now"));
+  await post("jobs/{id}/run-now", { id: job.id });
   refresh();
   toast(`${job.task} can start now.`);
 }
@@ -39,11 +35,11 @@ export function askCancel(job: Job): void {
     reason: true,
     danger: true,
     confirm: "Cancel it",
-    run: (answers) => write(path(job, "cancel"), reasonIn(answers)),
+    run: (answers) => post("jobs/{id}/cancel", { id: job.id, ...reasonIn(answers) }),
   });
 }
 
-export function JobButtons({ story }: { readonly story: Story }): JSX.Element {
+export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element {
   const { job, steps } = story;
   const isEnded = canDelete(job);
   const waitsForTime = job.status === "scheduled" || job.status === "retry";
@@ -54,7 +50,7 @@ export function JobButtons({ story }: { readonly story: Story }): JSX.Element {
           Retry
         </Act>
       )}
-      {waitsForTime && story.canRunNow === true && (
+      {waitsForTime && story.canRunNow && (
         <Act kind="primary" hint="r" onClick={() => runNow(job)}>
           Run now
         </Act>
@@ -97,7 +93,7 @@ function askEdit(job: Job): void {
     confirm: "Retry with this payload",
     run: async (answers) => {
       const input = parsed(String(answers["input"]));
-      await write(path(job, "retry"), { input, ...reasonIn(answers) });
+      await post("jobs/{id}/retry", { id: job.id, input, ...reasonIn(answers) });
       toast(`${job.task} is pending again, with another payload.`);
     },
   });
@@ -113,13 +109,7 @@ export function parsed(text: string): unknown {
   }
 }
 
-interface Plan {
-  readonly keeps: readonly Pick<Step, "name" | "kind">[];
-  readonly repeats: readonly Pick<Step, "name" | "kind">[];
-  readonly confirm: readonly string[];
-}
-
-function askRerun({ job, steps }: Story): void {
+function askRerun({ job, steps }: JobStory): void {
   const sorted = steps.toSorted((a, b) => a.position - b.position);
   ask({
     title: `Rerun ${job.task} from where?`,
@@ -146,14 +136,8 @@ function askRerun({ job, steps }: Story): void {
       const chosen = sorted.find(
         ({ name, occurrence }) => `${name} ${occurrence}` === answers["from"],
       );
-      const query =
-        chosen === undefined
-          ? ""
-          : `?from=${encodeURIComponent(chosen.name)}&occurrence=${chosen.occurrence}`;
-      const plan = await read<Plan>(
-        `${path(job, "rerun-plan")}${query}`,
-        new AbortController().signal,
-      );
+      const from = chosen === undefined ? {} : { from: chosen.name, occurrence: chosen.occurrence };
+      const plan = await get("jobs/{id}/rerun-plan", { id: job.id, ...from });
       askPlanned(job, chosen, plan);
     },
   });
@@ -166,7 +150,7 @@ function names(list: readonly { readonly name: string }[]): string {
   );
 }
 
-function askPlanned(job: Job, from: Step | undefined, plan: Plan): void {
+function askPlanned(job: Job, from: Step | undefined, plan: RerunPlan): void {
   ask({
     title: `Rerun ${job.task} from ${from?.name ?? "the beginning"}?`,
     body: (
@@ -196,7 +180,12 @@ function askPlanned(job: Job, from: Step | undefined, plan: Plan): void {
         : "Rerun",
     run: async (answers) => {
       const start = from === undefined ? null : { name: from.name, occurrence: from.occurrence };
-      await write(path(job, "rerun"), { from: start, confirm: plan.confirm, ...reasonIn(answers) });
+      await post("jobs/{id}/rerun", {
+        id: job.id,
+        from: start,
+        confirm: plan.confirm,
+        ...reasonIn(answers),
+      });
       toast(`${job.task} is pending again.`);
     },
   });
@@ -220,7 +209,8 @@ export function resolveEffect(job: Job, step: Step): JSX.Element {
       reason: true,
       confirm: done ? "It happened" : "It did not: do it",
       run: (answers) =>
-        write(path(job, "resolve"), {
+        post("jobs/{id}/resolve", {
+          id: job.id,
           name: step.name,
           occurrence: step.occurrence,
           done,

@@ -4,7 +4,7 @@ import * as f from "../format.ts";
 import { Diff } from "../json.tsx";
 import { Copy, Info, Panel, Seg } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
-import type { Attempt, BlockedAt, ErrorRecord, Report, Story } from "../types.ts";
+import type { Attempt, ErrorRecord, JobStory, Report } from "../api.gen.ts";
 
 const LOGS_MAX = 200;
 const SHOWN_ATTEMPTS = 4;
@@ -13,7 +13,7 @@ export function ErrorPanel({
   story,
   reports,
 }: {
-  readonly story: Story;
+  readonly story: JobStory;
   readonly reports: readonly Report[];
 }): JSX.Element | null {
   const { query, path } = usePlace();
@@ -113,7 +113,7 @@ export function Stack({
 }
 
 /** The live stack of a worker whose event loop a task blocks. */
-export function Blocked({ ms, stack }: BlockedAt): JSX.Element {
+export function Blocked({ ms, stack }: NonNullable<JobStory["blocked"]>): JSX.Element {
   return (
     <Panel
       title="A task blocks the event loop"
@@ -163,18 +163,18 @@ function Frame({
   );
 }
 
+function lineOf(report: Report): string {
+  if (report.kind === "dropped") return `${report.count} lines were left out`;
+  return (report.kind === "report" ? report.name : report.text) ?? "";
+}
+
 function Logs({ logs }: { readonly logs: readonly Report[] }): JSX.Element {
   return (
     <>
       {logs.slice(-LOGS_MAX).map((one) => (
         <span key={one.seq}>
-          <span class="o">{f.withMillis(one.at)}</span>{" "}
-          {one.kind === "dropped"
-            ? `${one.count ?? 0} lines were left out`
-            : (one.text ?? one.name ?? "")}
-          {one.data !== undefined && one.data !== null && (
-            <span class="o"> {JSON.stringify(one.data)}</span>
-          )}
+          <span class="o">{f.withMillis(one.at)}</span> {lineOf(one)}
+          {"data" in one && one.data !== null && <span class="o"> {JSON.stringify(one.data)}</span>}
           {"\n"}
         </span>
       ))}

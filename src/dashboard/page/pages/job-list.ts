@@ -6,10 +6,10 @@
  * job is left, or a person stops it.
  */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { read } from "../api.ts";
-import { live, useData } from "../live.ts";
+import type { FoundJob, SearchJobsResponse } from "../api.gen.ts";
+import { addressOf, get, type Input } from "../client.ts";
+import { live, useRead } from "../live.ts";
 import { useStore } from "../store.ts";
-import type { FoundJob } from "../types.ts";
 import { PAGE } from "./job-query.ts";
 
 const IDS_MAX = 100;
@@ -19,13 +19,6 @@ const REQUESTS_MAX = 5_000;
 
 /** The server rests as long as it searched, and at least this long. */
 const REST_MS = 20;
-
-interface Found {
-  readonly jobs: readonly FoundJob[];
-  readonly next: string | null;
-  readonly looked?: number | null;
-  readonly tookMs?: number;
-}
 
 /** How far a search has come. */
 export interface Progress {
@@ -51,7 +44,11 @@ export interface JobList {
   readonly showFresh: () => void;
 }
 
+type Search = Input<"search">;
+
 interface Shown extends Progress {
+  readonly search: Search;
+  /** The address of the search. */
   readonly path: string;
   readonly jobs: readonly FoundJob[];
   readonly at: number;
@@ -73,12 +70,13 @@ function keep(shown: Shown): void {
   if (left.size > LEFT_MAX && oldest !== undefined) left.delete(oldest);
 }
 
-function begun(path: string, { jobs, next, looked = null, tookMs = 0 }: Found): Shown {
+function begun(search: Search, { jobs, next, looked, tookMs }: SearchJobsResponse): Shown {
+  const path = addressOf("search", search);
   const isGoing = next !== null && jobs.length < PAGE;
-  return { path, jobs, next, looked, tookMs, isGoing, error: null, at: Date.now() };
+  return { search, path, jobs, next, looked, tookMs, isGoing, error: null, at: Date.now() };
 }
 
-function continued(shown: Shown, more: Found): Shown {
+function continued(shown: Shown, more: SearchJobsResponse): Shown {
   const known = new Set(shown.jobs.map(({ id }) => id));
   const jobs = [...shown.jobs, ...more.jobs.filter(({ id }) => !known.has(id))];
   return {
@@ -86,18 +84,14 @@ function continued(shown: Shown, more: Found): Shown {
     jobs,
     next: more.next,
     looked: (shown.looked ?? 0) + (more.looked ?? 0),
-    tookMs: shown.tookMs + (more.tookMs ?? 0),
+    tookMs: shown.tookMs + more.tookMs,
     isGoing: more.next !== null && jobs.length < PAGE,
   };
 }
 
-/** The request that goes on where the last one ended. */
-function nextPath({ path, next, jobs }: Shown): string {
-  const [name = "", query = ""] = path.split("?");
-  const asked = new URLSearchParams(query);
-  asked.set("before", next ?? "");
-  asked.set("limit", String(PAGE - jobs.length));
-  return `${name}?${asked}`;
+/** What goes on where the last request ended. */
+function nextOf({ search, next, jobs }: Shown): Search {
+  return { ...search, ...(next === null ? {} : { before: next }), limit: PAGE - jobs.length };
 }
 
 /** Goes on until the list is full, all were looked at, or it is aborted. */
@@ -105,11 +99,11 @@ async function goOn(from: Shown, show: (next: Shown) => void, signal: AbortSigna
   let shown = from;
   for (let requests = 0; shown.isGoing && requests < REQUESTS_MAX; requests += 1) {
     try {
-      const more = await read<Found>(nextPath(shown), signal);
+      const more = await get("search", nextOf(shown), { signal });
       if (signal.aborted) return;
       shown = continued(shown, more);
       show(shown);
-      const restMs = Math.max(REST_MS, more.tookMs ?? 0);
+      const restMs = Math.max(REST_MS, more.tookMs);
       if (shown.isGoing) await new Promise((resolve) => setTimeout(resolve, restMs));
     } catch (error) {
       if (signal.aborted) return;
@@ -121,8 +115,9 @@ async function goOn(from: Shown, show: (next: Shown) => void, signal: AbortSigna
   if (shown.isGoing) show({ ...shown, isGoing: false });
 }
 
-export function useJobList(path: string, frozen: boolean): JobList {
-  const head = useData<Found>(path);
+export function useJobList(search: Search, frozen: boolean): JobList {
+  const path = addressOf("search", search);
+  const head = useRead("search", search);
   const isFrozen = useStore(live, ({ frozenAt }) => frozenAt !== null) || frozen;
   const [shown, setShown] = useState<Shown | null>(() => left.get(path) ?? null);
   const current = shown?.path === path ? shown : (left.get(path) ?? null);
@@ -133,7 +128,7 @@ export function useJobList(path: string, frozen: boolean): JobList {
   useEffect(() => {
     if (head.data === undefined) return;
     const isFirst = current === null || (current.jobs.length === 0 && head.data.jobs.length > 0);
-    if (isFirst) show(begun(path, head.data));
+    if (isFirst) show(begun(search, head.data));
   }, [head.data, current]);
   const isGoing = current?.isGoing === true && !isFrozen;
   useEffect(() => {
@@ -144,7 +139,7 @@ export function useJobList(path: string, frozen: boolean): JobList {
     // A search that was shown anew begins anew.
   }, [path, isGoing, current?.at]);
   const ids = (current?.jobs ?? []).map(({ id }) => id).slice(0, IDS_MAX);
-  const now = useData<Found>(frozen || ids.length === 0 ? null : `search?ids=${ids.join(",")}`);
+  const now = useRead("search", frozen || ids.length === 0 ? null : { ids: ids.join(",") });
   const newest = useMemo(
     () =>
       new Map([...(head.data?.jobs ?? []), ...(now.data?.jobs ?? [])].map((job) => [job.id, job])),
@@ -160,6 +155,6 @@ export function useJobList(path: string, frozen: boolean): JobList {
     setGoing: (on) => current !== null && show({ ...current, isGoing: on, error: null }),
     fresh: current === null ? 0 : fresh,
     shownAt: current?.at ?? 0,
-    showFresh: () => head.data !== undefined && show(begun(path, head.data)),
+    showFresh: () => head.data !== undefined && show(begun(search, head.data)),
   };
 }

@@ -1,9 +1,11 @@
 /** The filters of the list of jobs, as the address has them. */
+import type { BulkFilter } from "../api.gen.ts";
+import type { Input } from "../client.ts";
 import { serverNow } from "../live.ts";
 import { to } from "../router.ts";
 
 export interface FilterField {
-  readonly name: string;
+  readonly name: keyof Input<"search">;
   /** What its chip says before the value. */
   readonly label: string;
   readonly hint: string;
@@ -58,20 +60,19 @@ function sinceOf(value: string): number {
 /** How many rows a page has. */
 export const PAGE = 50;
 
-/** The request for a list, by the address. */
-export function searchPath(query: URLSearchParams): string {
-  const asked = new URLSearchParams({ limit: String(PAGE) });
-  for (const name of ["status", "before", ...FIELDS.map((field) => field.name)]) {
+/** The search for a list, by the address. The server refuses a value that it does not know. */
+export function searchOf(query: URLSearchParams): Input<"search"> {
+  const asked: Partial<Record<keyof Input<"search">, unknown>> = { limit: PAGE };
+  for (const name of ["status", "before", ...FIELDS.map((field) => field.name)] as const) {
     const value = query.get(name);
     if (value === null || value === "") continue;
-    if (name === "since") asked.set("since", String(sinceOf(value)));
-    else asked.set(name, value);
+    asked[name] = name === "since" ? sinceOf(value) : value;
   }
-  return `search?${asked}`;
+  return asked as Input<"search">;
 }
 
 /** The filter of a bulk action for all jobs that match; null: it has no such fields. */
-export function bulkFilter(query: URLSearchParams): Record<string, unknown> | null {
+export function bulkFilter(query: URLSearchParams): BulkFilter | null {
   const filter: Record<string, unknown> = {};
   const status = query.get("status");
   if (status !== null && status !== "") filter["status"] = status;

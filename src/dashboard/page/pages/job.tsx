@@ -4,7 +4,7 @@ import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
 import { useKeys } from "../keys.ts";
-import { useData, useMay, useNow } from "../live.ts";
+import { useMay, useNow, useRead } from "../live.ts";
 import { toast } from "../notices.ts";
 import {
   Ago,
@@ -27,24 +27,18 @@ import {
   WorkerLink,
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
-import type { ErrorRecord, Job, JobRef, Report, Step, Story } from "../types.ts";
+import type { ErrorRecord, Job, JobStory, Report, Step } from "../api.gen.ts";
 import { canCancel, canRetry } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { Blocked, ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
-import { Related } from "./related.tsx";
+import { type Neighbour, Related } from "./related.tsx";
 
 const STORY_EVERY_MS = 3_000;
 
 export function JobPage({ id }: { readonly id: string }): JSX.Element {
-  const { data, error, reload } = useData<Story>(
-    `jobs/${encodeURIComponent(id)}/story`,
-    STORY_EVERY_MS,
-  );
-  const reports = useData<{ reports: readonly Report[] }>(
-    `jobs/${encodeURIComponent(id)}/events?newest=true&limit=200`,
-    STORY_EVERY_MS,
-  );
+  const { data, error, reload } = useRead("jobs/{id}/story", { id }, STORY_EVERY_MS);
+  const reports = useRead("jobs/{id}/events", { id, newest: true, limit: 200 }, STORY_EVERY_MS);
   if (data === undefined)
     return error === null ? (
       <Bones rows={10} />
@@ -58,7 +52,7 @@ function JobView({
   story,
   reports,
 }: {
-  readonly story: Story;
+  readonly story: JobStory;
   readonly reports: readonly Report[];
 }): JSX.Element {
   const { job, attempts } = story;
@@ -75,11 +69,11 @@ function JobView({
     Y: () => copyText(globalThis.location.href).then(() => toast("Copied the link.")),
     "]": () => turn(1),
     "[": () => turn(-1),
-    ...(operator && story.canRunNow === true ? { r: () => void runNow(job) } : {}),
+    ...(operator && story.canRunNow ? { r: () => void runNow(job) } : {}),
     ...(operator && canRetry(job) ? { r: () => void retryJob(job) } : {}),
     ...(operator && canCancel(job) ? { c: () => askCancel(job) } : {}),
   });
-  const progress = reports.findLast(({ kind }) => kind === "progress");
+  const progress = reports.findLast((one) => one.kind === "progress");
   return (
     <>
       <Crumbs>
@@ -137,9 +131,9 @@ function JobView({
 }
 
 /** The explanation of the server, with names in it that lead on. */
-function Explained({ story }: { readonly story: Story }): JSX.Element {
+function Explained({ story }: { readonly story: JobStory }): JSX.Element {
   useNow();
-  const { job, explanation = null, steps } = story;
+  const { job, explanation, steps } = story;
   const made = steps
     .filter(({ kind, status }) => kind === "effect" && status === "done")
     .map(({ name }) => name);
@@ -226,8 +220,12 @@ function firstLine(text: string): string {
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;
 }
 
-function Progress({ report }: { readonly report: Report }): JSX.Element {
-  const share = Math.round((report.share ?? 0) * 100);
+function Progress({
+  report,
+}: {
+  readonly report: Extract<Report, { kind: "progress" }>;
+}): JSX.Element {
+  const share = Math.round(report.share * 100);
   return (
     <Panel title="Progress" aside={`${share} %`}>
       <div class="body">
@@ -235,7 +233,7 @@ function Progress({ report }: { readonly report: Report }): JSX.Element {
           <rect class="g-bg" width="100%" height="8" rx="2" />
           <rect class="g-run" width={`${share}%`} height="8" rx="2" />
         </svg>
-        {report.text !== null && report.text !== undefined && <p class="sm dim">{report.text}</p>}
+        {report.text !== null && <p class="sm dim">{report.text}</p>}
       </div>
     </Panel>
   );
@@ -280,11 +278,10 @@ function Fact({
   );
 }
 
-function Facts({ story }: { readonly story: Story }): JSX.Element {
-  const { job, attempts, item = null, enqueuedBy = null, startBy = null } = story;
+function Facts({ story }: { readonly story: JobStory }): JSX.Element {
+  const { job, attempts, item, startBy } = story;
   const last = attempts.at(-1);
   const build = last?.build ?? null;
-  const by = enqueuedBy?.build ?? null;
   return (
     <Panel title="Facts">
       <div class="body">
@@ -313,7 +310,7 @@ function Facts({ story }: { readonly story: Story }): JSX.Element {
             </Fact>
           )}
           <Fact name="Enqueued">
-            <Moment at={job.enqueuedAt} /> {by !== null && <Build id={by} />}
+            <Moment at={job.enqueuedAt} />
           </Fact>
           {last !== undefined && (
             <Fact name={job.status === "processing" ? "Worker" : "Last worker"}>
@@ -325,7 +322,7 @@ function Facts({ story }: { readonly story: Story }): JSX.Element {
               <Moment at={startBy} />, else it expires
             </Fact>
           )}
-          {story.schedule !== null && story.schedule !== undefined && (
+          {story.schedule !== null && (
             <Fact name="Schedule">
               <a href={to(["schedules", story.schedule])}>{story.schedule}</a>
             </Fact>
@@ -401,7 +398,7 @@ function Effects({ steps }: { readonly steps: readonly Step[] }): JSX.Element | 
   );
 }
 
-function ByHand({ story }: { readonly story: Story }): JSX.Element {
+function ByHand({ story }: { readonly story: JobStory }): JSX.Element {
   const lines = story.audit ?? [];
   const inputs = story.inputs ?? [];
   return (
@@ -439,7 +436,7 @@ export function RefRow({
   one,
   note,
 }: {
-  readonly one: JobRef;
+  readonly one: Neighbour;
   readonly note: string;
 }): JSX.Element {
   return (

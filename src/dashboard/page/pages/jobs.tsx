@@ -5,7 +5,7 @@ import { sentence } from "../api.ts";
 import * as f from "../format.ts";
 import { Glyph, wordOf } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
-import { serverNow, useData, useMay } from "../live.ts";
+import { serverNow, useMay, useRead } from "../live.ts";
 import { toast } from "../notices.ts";
 import {
   Act,
@@ -24,25 +24,19 @@ import {
 } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
-import type { Counts, FoundJob, Overview, Status } from "../types.ts";
+import type { CountJobsResponse as Counted, FoundJob, Status } from "../api.gen.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
-import { bulkFilter, chipsOf, searchPath, withFilter } from "./job-query.ts";
+import { bulkFilter, chipsOf, searchOf, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
 import { QueryBox } from "./query-box.tsx";
 
-interface Counted {
-  readonly countedAt: number | null;
-  readonly counts: Counts;
-  readonly total: number;
-}
-
 export function JobsPage(): JSX.Element {
   const { query, address } = usePlace();
-  const path = useMemo(() => searchPath(query), [address]);
+  const search = useMemo(() => searchOf(query), [address]);
   const selection = useSelection(address);
-  const list = useJobList(path, selection.ids.size > 0);
-  const { data: counted } = useData<Counted>("counts");
+  const list = useJobList(search, selection.ids.size > 0);
+  const { data: counted } = useRead("counts");
   const rows = list.rows ?? [];
   const cursor = useRows(rows.length);
   useJobKeys({ rows, cursor, selection, list });
@@ -284,23 +278,15 @@ function List({
   );
 }
 
-/** When something last happened to it. */
-export function changedAt(job: FoundJob): number {
-  return job.changedAt ?? job.finishedAt ?? job.claimedAt ?? job.enqueuedAt;
-}
-
-function ranMs(job: FoundJob): number | null {
-  if (job.ranMs !== undefined && job.ranMs !== null) return job.ranMs;
-  const start = job.startedAt ?? job.claimedAt;
-  if (start === null) return null;
-  if (job.finishedAt !== null) return Math.max(0, job.finishedAt - start);
-  return job.status === "processing" ? Math.max(0, serverNow() - start) : null;
+function ranMs({ ranMs: took, claimedAt, status }: FoundJob): number | null {
+  if (took !== null || claimedAt === null) return took;
+  return status === "processing" ? Math.max(0, serverNow() - claimedAt) : null;
 }
 
 /** What a job does, or why it does not. */
 export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
-  const { status, lastError, dueAt, lockedBy, inDoubt, why } = job;
-  const queues = useData<Overview>("overview").data?.queues;
+  const { status, lastError, dueAt, lockedBy, inDoubt } = job;
+  const queues = useRead("overview").data?.queues;
   if (inDoubt !== null)
     return <span class="retry">An operator must say whether “{inDoubt}” happened.</span>;
   if (status === "processing" && lockedBy !== null) {
@@ -324,7 +310,6 @@ export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
       </>
     );
   }
-  if (why !== undefined && why !== null) return <>{why}</>;
   const row = queues?.find(({ queue }) => queue === job.queue);
   const paused = row?.paused ?? null;
   if (status === "pending" && paused !== null) {
@@ -405,7 +390,7 @@ function Row({
       </td>
       <td class="num hide-md dim">{ran === null ? <span class="faint">–</span> : f.span(ran)}</td>
       <td class="num nowrap dim">
-        <Ago at={changedAt(job)} />
+        <Ago at={job.changedAt} />
       </td>
     </tr>
   );

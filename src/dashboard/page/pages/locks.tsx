@@ -1,9 +1,10 @@
 /** Which type of lock is contended, when, and who holds the key now? */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { write } from "../api.ts";
+import type { Lock, LockHeat, Mark } from "../api.gen.ts";
+import { post } from "../client.ts";
 import * as f from "../format.ts";
-import { serverNow, useData } from "../live.ts";
+import { serverNow, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -19,39 +20,9 @@ import {
   Until,
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
-import type { Mark, Series } from "../types.ts";
 
-interface Lock {
-  readonly key: string;
-  readonly owner: string;
-  readonly trace: string | null;
-  readonly acquiredAt: number;
-  readonly expiresAt: number;
-}
-
-interface Cell {
-  readonly at: number;
-  readonly p99Ms: number | null;
-  readonly timeouts: number;
-}
-
-interface LockType {
-  readonly type: string;
-  readonly acquisitions: number;
-  readonly timeouts: number;
-  readonly heldMsMax: number;
-  readonly p50Ms: number | null;
-  readonly p99Ms: number | null;
-  /** Only steps in which a lock of the type was wanted. */
-  readonly cells: readonly Cell[];
-}
-
-interface Heat {
-  readonly from: number;
-  readonly to: number;
-  readonly stepMs: number;
-  readonly types: readonly LockType[];
-}
+type LockType = LockHeat["types"][number];
+type Cell = LockType["cells"][number];
 
 const RANGES = [
   ["1h", "1 h"],
@@ -71,9 +42,9 @@ const HELD_LONG_MS = 5_000;
 export function LocksPage(): JSX.Element {
   const { query } = usePlace();
   const range = RANGES.find(([name]) => name === query.get("range")) ?? RANGES[1];
-  const held = useData<{ locks: readonly Lock[] }>("locks?limit=200");
-  const heat = useData<Heat>(`locks/heat?range=${range[0]}`, HEAT_EVERY_MS);
-  const marks = useData<Series>(`series?range=${range[0]}`, MARKS_EVERY_MS).data?.marks ?? [];
+  const held = useRead("locks", { limit: 200 });
+  const heat = useRead("locks/heat", { range: range[0] }, HEAT_EVERY_MS);
+  const marks = useRead("series", { range: range[0] }, MARKS_EVERY_MS).data?.marks ?? [];
   const contended = (heat.data?.types ?? []).filter(({ timeouts }) => timeouts > 0);
   return (
     <>
@@ -130,12 +101,12 @@ export function LocksPage(): JSX.Element {
 }
 
 /** Every step of the range: those that the server leaves out had no request. */
-function stepsOf({ from, to: end, stepMs }: Heat, cells: readonly Cell[]): Cell[] {
+function stepsOf({ from, to: end, stepMs }: LockHeat, cells: readonly Cell[]): Cell[] {
   const known = new Map(cells.map((cell) => [cell.at, cell]));
   const steps = Math.ceil((end - from) / stepMs);
   return Array.from({ length: steps }, (_, step) => {
     const at = from + step * stepMs;
-    return known.get(at) ?? { at, p99Ms: null, timeouts: 0 };
+    return known.get(at) ?? { at, acquisitions: 0, p99Ms: null, timeouts: 0 };
   });
 }
 
@@ -151,7 +122,7 @@ function HeatPanel({
   heat,
   marks,
 }: {
-  readonly heat: Heat;
+  readonly heat: LockHeat;
   readonly marks: readonly Mark[];
 }): JSX.Element {
   const [told, tell] = useState<string | null>(null);
@@ -223,16 +194,16 @@ function HeatPanel({
 
 const DAY_MS = 86_400_000;
 
-function isOfDays({ from, to: end }: Heat): boolean {
+function isOfDays({ from, to: end }: LockHeat): boolean {
   return end - from > 2 * DAY_MS;
 }
 
 /** The time of day; in a week, the day too. */
-function whenOf(heat: Heat, at: number): string {
+function whenOf(heat: LockHeat, at: number): string {
   return isOfDays(heat) ? `${f.dayOf(at)}, ${f.hourMinute(at)}` : f.hourMinute(at);
 }
 
-function axisText(heat: Heat, at: number): string {
+function axisText(heat: LockHeat, at: number): string {
   return isOfDays(heat) ? f.dayOf(at) : f.hourMinute(at);
 }
 
@@ -241,7 +212,7 @@ function HeatMark({
   heat,
   mark,
 }: {
-  readonly heat: Heat;
+  readonly heat: LockHeat;
   readonly mark: Mark;
 }): JSX.Element | null {
   const share = (mark.at - heat.from) / (heat.to - heat.from);
@@ -415,6 +386,6 @@ function askRelease(lock: Lock): void {
     reason: true,
     danger: true,
     confirm: "Release it",
-    run: (answers) => write("locks/release", { key: lock.key, ...reasonIn(answers) }),
+    run: (answers) => post("locks/release", { key: lock.key, ...reasonIn(answers) }),
   });
 }

@@ -6,10 +6,17 @@ import { Glyph, Icon } from "../icons.tsx";
 import { serverNow } from "../live.ts";
 import { Ago, Btn, JobLink, Lasting, Num, Panel, Table, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
-import type { Alert, Canary, JobSummary, Overview, QueueRow, WorkerBrief } from "../types.ts";
+import type {
+  Alert,
+  Canary,
+  JobSummary,
+  Overview,
+  OverviewQueue,
+  OverviewWorker,
+} from "../api.gen.ts";
 import { isLate } from "./situations.ts";
 
-export function QueueCells({ queue }: { readonly queue: QueueRow }): JSX.Element {
+export function QueueCells({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
   const { paused, running, slots, concurrency, oldestPendingAt, counts } = queue;
   const of = concurrency === null ? slots : Math.min(concurrency, slots);
   const waits = counts.pending > 0 && oldestPendingAt !== null;
@@ -236,7 +243,7 @@ function Strip({
   workers,
 }: {
   readonly type: string;
-  readonly workers: readonly WorkerBrief[];
+  readonly workers: readonly OverviewWorker[];
 }): JSX.Element {
   const shown = workers.slice(0, STRIP_MAX);
   const used = workers.reduce((sum, { running }) => sum + running, 0);
@@ -316,7 +323,6 @@ export function CanaryPanel({
   if (canaries.length === 0) return null;
   const late = canaries.filter(({ pickupMs }) => pickupMs === null);
   const slowest = Math.max(0, ...canaries.map(({ pickupMs }) => pickupMs ?? 0));
-  const history = canaries[0]?.history ?? [];
   return (
     <Panel
       title="Canary"
@@ -328,7 +334,6 @@ export function CanaryPanel({
       }
     >
       <div class="body">
-        {history.length > 1 && <Spark wide values={history} />}
         <p class="sm dim">
           {late.length === 0
             ? `A small job goes through each queue now and then. The last of ${f.plural(canaries.length, "queue")} was picked up in ${f.span(slowest)} at most.`

@@ -3,11 +3,11 @@ import type { JSX } from "preact";
 import { Chart, type SeriesLine } from "../charts.tsx";
 import { linear, logarithmic } from "../chart-math.ts";
 import * as f from "../format.ts";
-import { isLost, live, serverNow, useData, useNow } from "../live.ts";
+import { isLost, live, serverNow, useNow, useRead } from "../live.ts";
 import { Act, Bones, type Children, Copy, Info, Panel, Seg, Trouble } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useStore } from "../store.ts";
-import type { Overview, QueueRow, Series, SeriesPoint } from "../types.ts";
+import type { Overview, OverviewQueue, Series, SeriesPoint } from "../api.gen.ts";
 import {
   AlertsPanel,
   CanaryPanel,
@@ -28,9 +28,10 @@ const RANGES = [
 const SERIES_EVERY_MS = 5_000;
 
 export function OverviewPage(): JSX.Element {
-  const range = usePlace().query.get("range") ?? "1h";
-  const { data, error, reload } = useData<Overview>("overview");
-  const series = useData<Series>(`series?range=${range}`, SERIES_EVERY_MS);
+  const { query } = usePlace();
+  const [range] = RANGES.find(([name]) => name === query.get("range")) ?? RANGES[1];
+  const { data, error, reload } = useRead("overview");
+  const series = useRead("series", { range }, SERIES_EVERY_MS);
   if (data === undefined)
     return error === null ? (
       <Bones rows={8} />
@@ -187,7 +188,7 @@ function RangeHead({
   queues,
 }: {
   readonly range: string;
-  readonly queues: readonly QueueRow[];
+  readonly queues: readonly OverviewQueue[];
 }): JSX.Element {
   const title = RANGES.find(([name]) => name === range)?.[2] ?? "Lately";
   return (
@@ -212,7 +213,7 @@ function PauseAll({
   queues,
   small = false,
 }: {
-  readonly queues: readonly QueueRow[];
+  readonly queues: readonly OverviewQueue[];
   readonly small?: boolean;
 }): JSX.Element {
   const hide = small ? {} : { hide: "sm" as const };
@@ -282,8 +283,6 @@ function Charts({
   const failed = sum((point) => point.failed);
   const p99s = points.flatMap(({ pickupP99Ms }) => (pickupP99Ms === null ? [] : [pickupP99Ms]));
   const deepest = Math.max(0, ...points.map(({ pending }) => pending ?? 0));
-  const worst = points.findLast(({ worst: one = null }) => one !== null)?.worst?.queue ?? null;
-  const pendingLines = worst === null ? PENDING : [...PENDING, worstLine(worst)];
   const about = RANGES.find(([name]) => name === range)?.[2].toLowerCase() ?? "lately";
   return (
     <section class="cols-2" aria-label="Charts">
@@ -314,7 +313,7 @@ function Charts({
         {...common}
         title="Pending"
         label={`Pending jobs in ${about}: at most ${f.count(deepest)}.`}
-        lines={pendingLines}
+        lines={PENDING}
         scale={linear}
         write={f.count}
         empty="Nothing has waited in this time."
@@ -327,20 +326,9 @@ function Charts({
         scale={linear}
         write={f.count}
         empty="No job has failed in this time."
-        extra={({ topError = null }) => (topError === null ? null : `top: ${topError}`)}
       />
     </section>
   );
-}
-
-function worstLine(queue: string): SeriesLine<SeriesPoint> {
-  return {
-    name: queue,
-    draw: "line",
-    look: "l-warn",
-    key: "k-w",
-    value: ({ worst }) => (worst?.queue === queue ? worst.pending : 0),
-  };
 }
 
 const CODE = `const job = await holdfast.enqueue(ship,

@@ -1,22 +1,15 @@
 /** The search of jobs: chips for what is filtered, completion for what can be. */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import type { Names } from "../api.gen.ts";
 import { Icon } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
-import { useData } from "../live.ts";
+import { useRead } from "../live.ts";
 import { go, to } from "../router.ts";
 import { type Chip, chipsOf, FIELDS, SPANS, withFilter } from "./job-query.ts";
 
 const NAMES_EVERY_MS = 60_000;
 const SHOWN_MAX = 9;
-
-interface Names {
-  readonly queues: readonly string[];
-  readonly tasks: readonly string[];
-  readonly tags: readonly string[];
-  readonly workers: readonly string[];
-  readonly builds: readonly string[];
-}
 
 const LISTS: Readonly<Record<string, keyof Names>> = {
   queue: "queues",
@@ -102,7 +95,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
   const [text, setText] = useState("");
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(0);
-  const { data: names } = useData<Names>(open ? "names" : null, NAMES_EVERY_MS);
+  const { data: names } = useRead("names", open ? {} : null, NAMES_EVERY_MS);
   const chips = chipsOf(query);
   const offers = offersFor(text, query, names);
   const unknown = /^(\w+):/.exec(text)?.[1];

@@ -1,10 +1,11 @@
 /** Where do jobs wait, for how long, and what holds them? */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type { LimitInUse, Overview, OverviewQueue, QueueChange } from "../api.gen.ts";
+import { post } from "../client.ts";
 import { Gauge, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { useKeys } from "../keys.ts";
-import { type Data, useData, useMay } from "../live.ts";
+import { type Data, useMay, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -25,39 +26,12 @@ import {
 } from "../parts.tsx";
 import { to } from "../router.ts";
 import { useRows } from "../rows.ts";
-import type { Overview, QueueRow } from "../types.ts";
 import { QueueCells } from "./overview-panels.tsx";
 import { askPause, askResume } from "./verdict.tsx";
 
-interface Rate {
-  readonly count: number;
-  readonly periodMs: number;
-  readonly burst: number;
-}
-
-interface Limit {
-  readonly concurrency: number | null;
-  readonly rate: Rate | null;
-}
-
-interface Settings {
-  readonly ageingMs: number | null;
-  readonly lanes: Readonly<Record<string, { readonly weight: number }>>;
-}
-
-/** One line of the table of limits. */
-interface LimitRow {
-  readonly queue: string;
-  readonly kind: string;
-  readonly name: string | null;
-  readonly concurrency: number | null;
-  readonly rate: Rate | null;
-  readonly inUse: number;
-}
-
 export function QueuesPage(): JSX.Element {
-  const { data, error, reload } = useData<Overview>("overview");
-  const limits = useData<{ limits: readonly LimitRow[] }>("limits");
+  const { data, error, reload } = useRead("overview");
+  const limits = useRead("limits");
   const rows = data?.queues ?? [];
   const cursor = useRows(rows.length);
   const here = rows[cursor.at];
@@ -105,7 +79,7 @@ export function QueuesPage(): JSX.Element {
   );
 }
 
-function toggle(queue: QueueRow): void {
+function toggle(queue: OverviewQueue): void {
   if (queue.paused === null) askPause(queue.queue, queue.running);
   else askResume(queue.queue, queue.counts.pending);
 }
@@ -126,7 +100,7 @@ function sayAbout({ queues, queuesLeftOut, figures }: Overview): string {
   return `${f.plural(queues.length + queuesLeftOut, "queue")}, ${f.plural(figures.pending, "job")} pending.${more.length === 0 ? "" : ` ${more.join("; ")}.`}`;
 }
 
-function PausedNote({ queue }: { readonly queue: QueueRow }): JSX.Element {
+function PausedNote({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
   const { paused, counts } = queue;
   return (
     <Note
@@ -150,7 +124,7 @@ function QueueTable({
   rows,
   at,
 }: {
-  readonly rows: readonly QueueRow[];
+  readonly rows: readonly OverviewQueue[];
   readonly at: number;
 }): JSX.Element {
   return (
@@ -207,7 +181,7 @@ function QueueTable({
 }
 
 /** "At most 5 at once", "50 starts per second". */
-export function limitText({ concurrency, rate }: Limit): string {
+export function limitText({ concurrency, rate }: LimitInUse): string {
   const parts = [
     ...(concurrency === null ? [] : [`at most ${f.count(concurrency)} at once`]),
     ...(rate === null ? [] : [`${f.plural(rate.count, "start")} per ${perText(rate.periodMs)}`]),
@@ -227,7 +201,7 @@ function perText(ms: number): string {
   return names[ms] ?? f.span(ms);
 }
 
-function forWhat({ kind, name }: LimitRow): string {
+function forWhat({ kind, name }: LimitInUse): string {
   if (kind === "lanes") return "each lane of";
   return name === null ? "" : `${kind} ${name} in`;
 }
@@ -237,8 +211,8 @@ function LimitsPanel({
   queues,
   of,
 }: {
-  readonly from: Data<{ limits: readonly LimitRow[] }>;
-  readonly queues: readonly QueueRow[];
+  readonly from: Data<{ limits: readonly LimitInUse[] }>;
+  readonly queues: readonly OverviewQueue[];
   /** Only those of this queue. */
   readonly of?: string;
 }): JSX.Element {
@@ -274,7 +248,7 @@ function LimitTable({
   limits,
   pending,
 }: {
-  readonly limits: readonly LimitRow[];
+  readonly limits: readonly LimitInUse[];
   readonly pending: ReadonlyMap<string, number>;
 }): JSX.Element {
   return (
@@ -304,7 +278,7 @@ function LimitTable({
   );
 }
 
-function InUse({ limit: { inUse, concurrency } }: { readonly limit: LimitRow }): JSX.Element {
+function InUse({ limit: { inUse, concurrency } }: { readonly limit: LimitInUse }): JSX.Element {
   if (concurrency === null) return <span class="dim">{f.count(inUse)}</span>;
   return (
     <div class="line">
@@ -321,7 +295,7 @@ function InUse({ limit: { inUse, concurrency } }: { readonly limit: LimitRow }):
   );
 }
 
-function askLimit(queue: string, given: LimitRow | null): void {
+function askLimit(queue: string, given: LimitInUse | null): void {
   const rate = given?.rate ?? null;
   ask({
     title: given === null ? "New limit" : `Change the limit of ${queue}`,
@@ -368,13 +342,14 @@ function askLimit(queue: string, given: LimitRow | null): void {
         concurrency: text("concurrency") === "" ? null : Number(text("concurrency")),
         rate: text("count") === "" ? null : { count: Number(text("count")), per: text("per") },
       };
-      const bodies: Readonly<Record<string, object>> = {
+      const bodies: Readonly<Record<string, QueueChange>> = {
         queue: limit,
         lanes: { eachLane: limit },
         lane: { lanes: { [text("name")]: limit } },
         task: { tasks: { [text("name")]: limit } },
       };
-      return write(`queues/${encodeURIComponent(text("queue"))}/settings`, {
+      return post("queues/{name}/settings", {
+        name: text("queue"),
         ...bodies[text("scope")],
         ...reasonIn(answers),
       });
@@ -390,12 +365,10 @@ const SCOPES = [
 ];
 
 export function QueuePage({ name }: { readonly name: string }): JSX.Element {
-  const overview = useData<Overview>("overview");
-  const settings = useData<Settings>(`queues/${encodeURIComponent(name)}/settings`);
-  const limits = useData<{ limits: readonly LimitRow[] }>("limits");
-  const why = useData<{ sentence: string; reason: string }>(
-    `queues/${encodeURIComponent(name)}/explanation`,
-  );
+  const overview = useRead("overview");
+  const settings = useRead("queues/{name}/settings", { name });
+  const limits = useRead("limits");
+  const why = useRead("queues/{name}/explanation", { name });
   const queue = overview.data?.queues.find((one) => one.queue === name);
   const { operator } = useMay();
   useKeys(operator && queue !== undefined ? { p: () => toggle(queue) } : {});

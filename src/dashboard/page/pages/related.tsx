@@ -1,27 +1,35 @@
 /** The jobs around a job: what it waits for, what waits for it, what it called. */
 import type { JSX } from "preact";
+import type { JobStory, Status } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { Glyph, wordOf } from "../icons.tsx";
 import { Btn, Panel } from "../parts.tsx";
 import { to } from "../router.ts";
-import type { JobRef, Story } from "../types.ts";
 
 const BOX = { width: 132, height: 34, gap: 10 };
 const COLUMN = 164;
 const SHOWN_MAX = 6;
 
+/** A job beside another one; of a job that was pruned, only the id is known. */
+export interface Neighbour {
+  readonly id: string;
+  readonly name?: string | null;
+  readonly task: string | null;
+  readonly status: Status | null;
+}
+
 interface Column {
   readonly title: string;
-  readonly jobs: readonly JobRef[];
+  readonly jobs: readonly Neighbour[];
   readonly more: number;
 }
 
-function column(title: string, jobs: readonly JobRef[]): Column {
+function column(title: string, jobs: readonly Neighbour[]): Column {
   return { title, jobs: jobs.slice(0, SHOWN_MAX), more: Math.max(0, jobs.length - SHOWN_MAX) };
 }
 
-export function Related({ story }: { readonly story: Story }): JSX.Element | null {
-  const { job, dependencies = [], dependents = [], called = [], callers = [], flow = null } = story;
+export function Related({ story }: { readonly story: JobStory }): JSX.Element | null {
+  const { job, dependencies, dependents, called, callers, flow } = story;
   const before = column("waits for", [...callers, ...dependencies]);
   const after = column("then", [...called, ...dependents]);
   if (before.jobs.length === 0 && after.jobs.length === 0 && flow === null) return null;
@@ -111,7 +119,7 @@ export function Node({
   y,
   here = false,
 }: {
-  readonly one: JobRef;
+  readonly one: Neighbour;
   readonly x: number;
   readonly y: number;
   readonly here?: boolean;

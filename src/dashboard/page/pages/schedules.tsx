@@ -1,13 +1,20 @@
 /** Did the last run work, and when is the next? */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { read, write } from "../api.ts";
+import type {
+  EditScheduleRequest,
+  ListedSchedule,
+  Schedule,
+  ScheduleDetails,
+  ScheduleRun,
+} from "../api.gen.ts";
+import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
 import { useKeys } from "../keys.ts";
-import { refresh, useData, useMay } from "../live.ts";
-import { type Answers, ask, type Field, reasonIn, toast } from "../notices.ts";
+import { refresh, useMay, useRead } from "../live.ts";
+import { type Answers, ask, chosen, type Field, reasonIn, toast } from "../notices.ts";
 import {
   Act,
   Ago,
@@ -28,51 +35,12 @@ import {
 } from "../parts.tsx";
 import { go, to } from "../router.ts";
 import { useRows } from "../rows.ts";
-import type { Status } from "../types.ts";
 import { parsed } from "./job-buttons.tsx";
-
-interface Run {
-  readonly tick: number;
-  readonly manual?: boolean;
-  readonly outcome: "enqueued" | "joined" | "queued" | "skipped";
-  readonly job: string | null;
-  readonly at?: number;
-  readonly status?: Status | null;
-}
-
-interface Schedule {
-  readonly name: string;
-  readonly task: string;
-  readonly input: unknown;
-  readonly options: Readonly<Record<string, unknown>>;
-  readonly cron: string | null;
-  readonly timeZone: string | null;
-  readonly everyMs: number | null;
-  readonly words: string;
-  readonly missed: "skip" | "once" | { readonly all: number };
-  readonly overlap: "allow" | "skip" | "queue";
-  readonly description: string | null;
-  readonly nextAt: number | null;
-  readonly lastAt: number | null;
-  readonly pausedAt: number | null;
-  readonly pausedBy: string | null;
-  readonly declaredBy: string | null;
-  readonly revision: number;
-  readonly missedCount: number;
-  readonly error: string | null;
-  /** In the list: its newest ones. */
-  readonly runs?: readonly Run[];
-  readonly nextRuns?: readonly number[];
-}
 
 const RUNS = 24;
 
-function path(schedule: Schedule, action: string): string {
-  return `schedules/${encodeURIComponent(schedule.name)}/${action}`;
-}
-
 export function SchedulesPage(): JSX.Element {
-  const from = useData<{ schedules: readonly Schedule[] }>(`schedules?limit=200&runs=${RUNS}`);
+  const from = useRead("schedules", { limit: 200, runs: RUNS });
   const rows = from.data?.schedules ?? [];
   const cursor = useRows(rows.length);
   const here = rows[cursor.at];
@@ -135,7 +103,7 @@ function ScheduleTable({
   rows,
   at,
 }: {
-  readonly rows: readonly Schedule[];
+  readonly rows: readonly ListedSchedule[];
   readonly at: number;
 }): JSX.Element {
   return (
@@ -163,7 +131,7 @@ function Row({
   schedule,
   isAt,
 }: {
-  readonly schedule: Schedule;
+  readonly schedule: ListedSchedule;
   readonly isAt: boolean;
 }): JSX.Element {
   const { runs = [] } = schedule;
@@ -224,15 +192,14 @@ function Row({
   );
 }
 
-function LastRun({ run }: { readonly run: Run }): JSX.Element {
-  const at = run.at ?? run.tick;
+function LastRun({ run }: { readonly run: ScheduleRun }): JSX.Element {
+  const { at, status } = run;
   if (run.outcome === "skipped")
     return (
       <span class="dim">
         skipped, <Ago at={at} word=" ago" />
       </span>
     );
-  const status = run.status ?? null;
   if (status === null || status === "done") {
     return (
       <span class="st">
@@ -254,7 +221,7 @@ const BAR: Readonly<Record<string, readonly [string, number]>> = {
 };
 
 /** One small bar for each run, the newest at the right. */
-function Runs({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
+function Runs({ runs }: { readonly runs: readonly ScheduleRun[] }): JSX.Element {
   const shown = runs.slice(0, RUNS).toReversed();
   return (
     <svg class="runs" role="img" aria-label={`Last ${shown.length} runs`}>
@@ -279,21 +246,34 @@ function Runs({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
 }
 
 async function runNow(schedule: Schedule): Promise<void> {
-  const { job } = await write<{ job: string }>(path(schedule, "run"));
+  const { name } = schedule;
+  const { job } = await post("schedules/{name}/run", { name });
   refresh();
-  toast(`One job of ${schedule.name} is enqueued.`, { href: to(["jobs", job]), link: "Open it" });
+  toast(`One job of ${name} is enqueued.`, { href: to(["jobs", job]), link: "Open it" });
 }
 
 /** It can be taken back, so it happens at once. */
 async function toggle(schedule: Schedule): Promise<void> {
+  const { name, pausedAt } = schedule;
   const [action, back] =
-    schedule.pausedAt === null ? (["pause", "resume"] as const) : (["resume", "pause"] as const);
-  await write(path(schedule, action));
+    pausedAt === null ? (["pause", "resume"] as const) : (["resume", "pause"] as const);
+  await post(`schedules/{name}/${action}`, { name });
   refresh();
-  toast(action === "pause" ? `${schedule.name} is paused.` : `${schedule.name} runs again.`, {
-    undo: () => write(path(schedule, back)),
+  toast(action === "pause" ? `${name} is paused.` : `${name} runs again.`, {
+    undo: () => post(`schedules/{name}/${back}`, { name }),
   });
 }
+
+const OVERLAPS = [
+  { value: "skip", text: "leave this run out" },
+  { value: "queue", text: "run it afterwards" },
+  { value: "allow", text: "run both" },
+] as const;
+
+const MISSED = [
+  { value: "once", text: "make up for one" },
+  { value: "skip", text: "leave them out" },
+] as const;
 
 function fieldsOf(schedule: Schedule | null): Field[] {
   const every = schedule?.everyMs ?? null;
@@ -332,26 +312,19 @@ function fieldsOf(schedule: Schedule | null): Field[] {
       label: "If the one before still runs",
       kind: "choice" as const,
       value: schedule?.overlap ?? "skip",
-      choices: [
-        { value: "skip", text: "leave this run out" },
-        { value: "queue", text: "run it afterwards" },
-        { value: "allow", text: "run both" },
-      ],
+      choices: OVERLAPS,
     },
     {
       name: "missed",
       label: "If runs were missed",
       kind: "choice" as const,
       value: typeof schedule?.missed === "string" ? schedule.missed : "once",
-      choices: [
-        { value: "once", text: "make up for one" },
-        { value: "skip", text: "leave them out" },
-      ],
+      choices: MISSED,
     },
   ];
 }
 
-function bodyOf(answers: Answers): Record<string, unknown> {
+function bodyOf(answers: Answers): EditScheduleRequest {
   const text = (name: string): string => String(answers[name] ?? "").trim();
   const cron = text("cron");
   return {
@@ -359,8 +332,8 @@ function bodyOf(answers: Answers): Record<string, unknown> {
       ? { every: text("every") }
       : { cron, ...(text("timeZone") === "" ? {} : { timeZone: text("timeZone") }) }),
     input: parsed(text("input")),
-    overlap: text("overlap"),
-    missed: text("missed"),
+    overlap: chosen(answers["overlap"], OVERLAPS),
+    missed: chosen(answers["missed"], MISSED),
     ...reasonIn(answers),
   };
 }
@@ -373,7 +346,7 @@ function askNew(): void {
     reason: true,
     confirm: "Create it",
     run: async (answers) => {
-      await write("schedules", {
+      await post("schedules", {
         name: String(answers["name"]).trim(),
         task: String(answers["task"]).trim(),
         ...bodyOf(answers),
@@ -391,7 +364,11 @@ function askEdit(schedule: Schedule): void {
     reason: true,
     confirm: "Change it",
     run: (answers) =>
-      write(path(schedule, "edit"), { ...bodyOf(answers), revision: schedule.revision }),
+      post("schedules/{name}/edit", {
+        name: schedule.name,
+        ...bodyOf(answers),
+        revision: schedule.revision,
+      }),
   });
 }
 
@@ -413,7 +390,8 @@ function askDelete(schedule: Schedule): void {
     danger: true,
     confirm: "Delete it",
     run: async (answers) => {
-      await write(path(schedule, "delete"), {
+      await post("schedules/{name}/delete", {
+        name: schedule.name,
         ...(answers["force"] === true ? { force: true } : {}),
         ...reasonIn(answers),
       });
@@ -424,7 +402,7 @@ function askDelete(schedule: Schedule): void {
 }
 
 export function SchedulePage({ name }: { readonly name: string }): JSX.Element {
-  const from = useData<Schedule>(`schedules/${encodeURIComponent(name)}`);
+  const from = useRead("schedules/{name}", { name });
   return (
     <>
       <Crumbs>{[<a href={to("schedules")}>Schedules</a>, name]}</Crumbs>
@@ -450,8 +428,8 @@ function missedText({ missed, overlap }: Schedule): string {
   return `${made} ${words[overlap]}`;
 }
 
-function OneSchedule({ schedule }: { readonly schedule: Schedule }): JSX.Element {
-  const { data } = useData<{ runs: readonly Run[] }>(`${path(schedule, "runs")}?limit=50`);
+function OneSchedule({ schedule }: { readonly schedule: ScheduleDetails }): JSX.Element {
+  const { data } = useRead("schedules/{name}/runs", { name: schedule.name, limit: 50 });
   const { operator } = useMay();
   const isPaused = schedule.pausedAt !== null;
   useKeys(operator ? { r: () => void runNow(schedule), p: () => void toggle(schedule) } : {});
@@ -499,7 +477,7 @@ function OneSchedule({ schedule }: { readonly schedule: Schedule }): JSX.Element
         <div class="stack">
           <Panel title="Next" aside={schedule.timeZone ?? f.zoneName()}>
             <ol class="rows">
-              {(schedule.nextRuns ?? []).map((at) => (
+              {schedule.nextRuns.map((at) => (
                 <li key={at}>
                   <span class="grow">
                     {f.dayOf(at)}, {f.timeOfDay(at)}
@@ -525,11 +503,8 @@ function Preview({ schedule }: { readonly schedule: Schedule }): JSX.Element {
   const [cron, setCron] = useState(schedule.cron ?? "");
   const [told, setTold] = useState("");
   const look = async (): Promise<void> => {
-    const query = new URLSearchParams({ cron, timeZone: schedule.timeZone ?? f.zoneName() });
-    const { words, nextRuns } = await read<{ words: string; nextRuns: readonly number[] }>(
-      `schedule-preview?${query}`,
-      new AbortController().signal,
-    );
+    const timeZone = schedule.timeZone ?? f.zoneName();
+    const { words, nextRuns } = await get("schedule-preview", { cron, timeZone });
     const [next] = nextRuns;
     setTold(`${words}${next === undefined ? "" : `; next ${f.dayOf(next)}, ${f.timeOfDay(next)}`}`);
   };
@@ -560,16 +535,16 @@ function Preview({ schedule }: { readonly schedule: Schedule }): JSX.Element {
   );
 }
 
-function RunTable({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
+function RunTable({ runs }: { readonly runs: readonly ScheduleRun[] }): JSX.Element {
   return (
     <Table columns={{ For: "", "What became of it": "", Job: "hide-sm" }}>
       {runs.map((run) => (
         <tr key={`${run.tick} ${run.manual}`}>
           <td>
-            <Moment at={run.tick} /> {run.manual === true && <Tag>by hand</Tag>}
+            <Moment at={run.tick} /> {run.manual && <Tag>by hand</Tag>}
           </td>
           <td>
-            {run.status !== undefined && run.status !== null ? (
+            {run.status !== null ? (
               <State status={run.status} />
             ) : (
               <span class="dim">{run.outcome}</span>

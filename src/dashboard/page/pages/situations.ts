@@ -4,7 +4,7 @@
  * Here is every situation and its rank; how one is told at length, and its buttons, are in verdict.tsx.
  */
 import * as f from "../format.ts";
-import type { Alert, Overview, QueueRow, WorkerBrief } from "../types.ts";
+import type { Alert, Overview, OverviewQueue, OverviewWorker } from "../api.gen.ts";
 
 /** The oldest pending job of a queue is late after this. */
 export const LATE_MS = 60_000;
@@ -43,7 +43,7 @@ export interface Finding {
   /** A few words, for the others. */
   readonly brief: string;
   /** The queues it is about, those with the most pending jobs first. */
-  readonly queues?: readonly QueueRow[];
+  readonly queues?: readonly OverviewQueue[];
 }
 
 type Part = Omit<Finding, "kind">;
@@ -128,12 +128,12 @@ function silent(overview: Overview): Part | null {
   };
 }
 
-function silentOf({ workers }: Overview): readonly WorkerBrief[] {
+function silentOf({ workers }: Overview): readonly OverviewWorker[] {
   return workers.filter(({ liveness }) => liveness === "stale" || liveness === "hung");
 }
 
 function allPaused({ queues, pausedAll, figures }: Overview): Part | null {
-  if (pausedAll !== true || pausedTogether(queues).length === 0) return null;
+  if (!pausedAll || pausedTogether(queues).length === 0) return null;
   return {
     isBad: true,
     title: `Everything is paused: ${waiting(figures.pending)}.`,
@@ -210,7 +210,7 @@ function late(overview: Overview, now: number): Part | null {
   };
 }
 
-export function isLate({ oldestPendingAt, counts }: QueueRow, now: number): boolean {
+export function isLate({ oldestPendingAt, counts }: OverviewQueue, now: number): boolean {
   return counts.pending > 0 && oldestPendingAt !== null && now - oldestPendingAt > LATE_MS;
 }
 
@@ -232,8 +232,8 @@ function uncounted({ countedAt }: Overview, now: number): Part | null {
 
 function waitingIn(
   { queues }: Overview,
-  isMeant: (queue: QueueRow) => boolean,
-): readonly QueueRow[] {
+  isMeant: (queue: OverviewQueue) => boolean,
+): readonly OverviewQueue[] {
   return queues
     .filter((queue) => queue.counts.pending > 0 && isMeant(queue))
     .toSorted((a, b) => b.counts.pending - a.counts.pending);
@@ -245,18 +245,18 @@ function waiting(jobs: number): string {
 }
 
 /** "20 jobs wait, the oldest for 6 min 2 s". */
-function waitingSince({ counts, oldestPendingAt }: QueueRow, now: number): string {
+function waitingSince({ counts, oldestPendingAt }: OverviewQueue, now: number): string {
   const text = waiting(counts.pending);
   if (oldestPendingAt === null) return text;
   return `${text}, the oldest for ${f.span(Math.max(0, now - oldestPendingAt))}`;
 }
 
-function total(queues: readonly QueueRow[], of: (queue: QueueRow) => number): number {
+function total(queues: readonly OverviewQueue[], of: (queue: OverviewQueue) => number): number {
   return queues.reduce((sum, queue) => sum + of(queue), 0);
 }
 
 /** Queues that one action paused have the same instant. */
-export function pausedTogether(queues: readonly QueueRow[]): readonly QueueRow[] {
+export function pausedTogether(queues: readonly OverviewQueue[]): readonly OverviewQueue[] {
   const some = queues.filter((queue) => queue.paused !== null);
   const groups = [...Map.groupBy(some, (queue) => queue.paused?.at).values()];
   return groups.filter((group) => group.length > 1 || queues.length === 1).flat();

@@ -2,7 +2,7 @@
  * The time of a job as shares of a width. Waits are far longer than work, so every stretch of time gets a width by its
  * logarithm, and long waits are folded: what happened stays readable whether it took a millisecond or a week.
  */
-import type { Attempt, Job, Step } from "../types.ts";
+import type { Attempt, Job, Step } from "../api.gen.ts";
 
 export interface Stretch {
   readonly from: number;

@@ -1,13 +1,13 @@
 /** One sentence about how things are, and why; the evidence stands below it. */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type { Overview, OverviewQueue } from "../api.gen.ts";
+import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { serverNow } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn, type Children } from "../parts.tsx";
 import { to } from "../router.ts";
-import type { Overview, QueueRow } from "../types.ts";
 import { type Finding, findingsOf, pausedTogether } from "./situations.ts";
 
 type Look = "v-ok" | "v-warn" | "v-bad" | "v-none";
@@ -131,7 +131,7 @@ function QueueActs({
   queue: { queue, counts },
 }: {
   readonly kind: Finding["kind"];
-  readonly queue: QueueRow;
+  readonly queue: OverviewQueue;
 }): JSX.Element {
   return (
     <>
@@ -152,7 +152,7 @@ function QueueActs({
 }
 
 /** "Paused at 10:41:08 by ada, “provider is down”." */
-function pausedBy(row: QueueRow | undefined, subject = `queue ${row?.queue}`): Children {
+function pausedBy(row: OverviewQueue | undefined, subject = `queue ${row?.queue}`): Children {
   if (row?.paused === null || row === undefined) return null;
   const { at, by, reason } = row.paused;
   return (
@@ -191,7 +191,7 @@ export function askResume(queue: string, pending: number): void {
     ),
     reason: true,
     confirm: `Resume ${queue}`,
-    run: (answers) => write(`queues/${encodeURIComponent(queue)}/resume`, reasonIn(answers)),
+    run: (answers) => post("queues/{name}/resume", { name: queue, ...reasonIn(answers) }),
   });
 }
 
@@ -209,7 +209,7 @@ export function askPause(queue: string, running: number): void {
     reason: true,
     danger: true,
     confirm: `Pause ${queue}`,
-    run: (answers) => write(`queues/${encodeURIComponent(queue)}/pause`, reasonIn(answers)),
+    run: (answers) => post("queues/{name}/pause", { name: queue, ...reasonIn(answers) }),
   });
 }
 
@@ -231,13 +231,7 @@ function emptyVerdict(overview: Overview): Verdict {
   };
 }
 
-/** The answer to pausing or resuming all queues. */
-interface Changed {
-  readonly queues: readonly string[];
-  readonly paused: readonly string[];
-}
-
-export function askPauseAll(queues: readonly QueueRow[]): void {
+export function askPauseAll(queues: readonly OverviewQueue[]): void {
   const open = queues.filter(({ paused }) => paused === null);
   const running = open.reduce((sum, queue) => sum + queue.running, 0);
   ask({
@@ -252,13 +246,13 @@ export function askPauseAll(queues: readonly QueueRow[]): void {
     danger: true,
     confirm: `Pause ${f.plural(open.length, "queue")}`,
     run: async (answers) => {
-      const changed = await write<Changed>("pause-all", reasonIn(answers));
+      const changed = await post("pause-all", reasonIn(answers));
       toast(`${f.plural(changed.queues.length, "queue")} paused.`);
     },
   });
 }
 
-export function askResumeAll(queues: readonly QueueRow[]): void {
+export function askResumeAll(queues: readonly OverviewQueue[]): void {
   const together = pausedTogether(queues);
   const names = new Set(together.map(({ queue }) => queue));
   const others = queues.filter(({ queue, paused }) => paused !== null && !names.has(queue));
@@ -275,7 +269,7 @@ export function askResumeAll(queues: readonly QueueRow[]): void {
     reason: true,
     confirm: `Resume ${f.plural(together.length, "queue")}`,
     run: async (answers) => {
-      const { queues: resumed, paused } = await write<Changed>("resume-all", reasonIn(answers));
+      const { queues: resumed, paused } = await post("resume-all", reasonIn(answers));
       toast(
         `${f.plural(resumed.length, "queue")} resumed${paused.length === 0 ? "" : `; still paused: ${f.listed(paused)}`}.`,
       );

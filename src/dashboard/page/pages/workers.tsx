@@ -1,10 +1,11 @@
 /** Is a worker missing, blocked, paused or on another build? */
 import type { JSX } from "preact";
-import { write } from "../api.ts";
+import type { LeaseRecord, UnregisteredWorker, Worker } from "../api.gen.ts";
+import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
-import { useData, useMay, useNow } from "../live.ts";
+import { useMay, useNow, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -29,16 +30,6 @@ import {
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Blocked } from "./job-error.tsx";
-import type { DesiredState, Lease, UnregisteredWorker, Worker } from "../types.ts";
-
-interface Workers {
-  readonly workers: readonly Worker[];
-  readonly unregistered: readonly UnregisteredWorker[];
-}
-
-interface Drift {
-  readonly workers: readonly { readonly type: string; readonly versions: readonly string[] }[];
-}
 
 /** An event loop that is held up for longer is worth a sentence. */
 const BLOCKED_MS = 500;
@@ -47,11 +38,12 @@ export function WorkersPage(): JSX.Element {
   const { query } = usePlace();
   const isStopped = query.get("stopped") === "true";
   const type = query.get("type");
-  const { data, error, reload } = useData<Workers>(
-    isStopped ? "workers?all=true&limit=200" : "workers?limit=200",
-  );
-  const drift = useData<Drift>("drift", 10_000);
-  const lost = useData<Workers>(isStopped ? null : "workers?lost=true&limit=200");
+  const { data, error, reload } = useRead("workers", {
+    ...(isStopped ? { all: true } : {}),
+    limit: 200,
+  });
+  const drift = useRead("drift", {}, 10_000);
+  const lost = useRead("workers", isStopped ? null : { lost: true, limit: 200 });
   if (data === undefined)
     return error === null ? <Bones /> : <Trouble page="Workers" error={error} reload={reload} />;
   const ofType = data.workers.filter((worker) => type === null || worker.type === type);
@@ -336,7 +328,7 @@ function badge(worker: Worker): Children {
     );
   if (worker.liveness !== "alive")
     return <Tag tone="bad">{worker.liveness === "stale" ? "silent" : "hung"}</Tag>;
-  const words: Readonly<Record<DesiredState, string | null>> = {
+  const words: Readonly<Record<Worker["desiredState"], string | null>> = {
     run: null,
     pause: "paused",
     drain: "draining",
@@ -526,18 +518,14 @@ export function askWorkers(action: WorkerAction, workers: readonly Worker[]): vo
     confirm: `${verb} ${many}`,
     run: async (answers) => {
       for (const { id } of workers)
-        await write(`workers/${encodeURIComponent(id)}/${action}`, reasonIn(answers));
+        await post(`workers/{id}/${action}`, { id, ...reasonIn(answers) });
     },
   });
 }
 
 export function WorkerPage({ id }: { readonly id: string }): JSX.Element {
-  const from = useData<{ worker: Worker } | { unregistered: UnregisteredWorker }>(
-    `workers/${encodeURIComponent(id)}`,
-  );
-  const leases = useData<{ leases: readonly Lease[] }>(
-    `leases?worker=${encodeURIComponent(id)}&limit=100`,
-  );
+  const from = useRead("workers/{id}", { id });
+  const leases = useRead("leases", { worker: id, limit: 100 });
   return (
     <>
       <Crumbs>{[<a href={to("workers")}>Workers</a>, <span class="mono dim">{id}</span>]}</Crumbs>
@@ -559,7 +547,7 @@ function OneWorker({
   leases,
 }: {
   readonly worker: Worker;
-  readonly leases: readonly Lease[];
+  readonly leases: readonly LeaseRecord[];
 }): JSX.Element {
   const { operator } = useMay();
   const isAlive = worker.liveness !== "stopped";
@@ -642,7 +630,7 @@ function OneWorker({
   );
 }
 
-function LeaseTable({ leases }: { readonly leases: readonly Lease[] }): JSX.Element {
+function LeaseTable({ leases }: { readonly leases: readonly LeaseRecord[] }): JSX.Element {
   return (
     <Table columns={{ Task: "", Queue: "hide-sm", Attempt: "num", "Runs for": "num" }}>
       {leases.map((lease) => (

@@ -1,58 +1,18 @@
 /** Where do items pile up; and for an item: what may be done now? */
 import type { JSX } from "preact";
+import type { CountItemsResponse, Workflow } from "../api.gen.ts";
 import * as f from "../format.ts";
-import { useData } from "../live.ts";
+import { useRead } from "../live.ts";
 import { layered, type Placed } from "../layers.ts";
 import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Table, Tag } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 
-export interface Workflow {
-  readonly name: string;
-  readonly version: number;
-  readonly parent: string | null;
-  readonly declaredAt: number;
-  readonly types: readonly string[];
-  readonly states: readonly StateOf[];
-  readonly moves: readonly Move[];
-  readonly movable: boolean;
-}
-
-interface StateOf {
-  readonly name: string;
-  readonly isInitial: boolean;
-  readonly isFinal: boolean;
-}
-
-export interface Move {
-  readonly name: string;
-  readonly from: string;
-  readonly to: string;
-}
-
-interface StateCount {
-  readonly name: string;
-  readonly items: number;
-  readonly oldestAt?: number | null;
-  readonly isMore?: boolean;
-}
-
-export interface ItemSummary {
-  readonly id: string;
-  readonly workflow: string;
-  readonly type: string;
-  readonly tenant: string;
-  readonly identifier: string;
-  readonly parent: string | null;
-  readonly status: string;
-  readonly revision: number;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly enteredAt: number;
-}
+type StateOf = Workflow["states"][number];
+type StateCount = CountItemsResponse["states"][number];
 
 export function WorkflowsPage(): JSX.Element {
-  const from = useData<{ workflows: readonly Workflow[] }>("workflows", 15_000);
+  const from = useRead("workflows", {}, 15_000);
   const rows = from.data?.workflows ?? [];
   const cursor = useRows(rows.length);
   return (
@@ -105,10 +65,8 @@ export function WorkflowsPage(): JSX.Element {
 }
 
 export function WorkflowPage({ name }: { readonly name: string }): JSX.Element {
-  const from = useData<{ workflow: Workflow }>(`workflows/${encodeURIComponent(name)}`, 15_000);
-  const counts = useData<{ states: readonly StateCount[] }>(
-    `workflows/${encodeURIComponent(name)}/counts`,
-  );
+  const from = useRead("workflows/{name}", { name }, 15_000);
+  const counts = useRead("workflows/{name}/counts", { name });
   const status = usePlace().query.get("status");
   return (
     <>
@@ -352,7 +310,6 @@ function StateBox({
 }): JSX.Element {
   const { x, y } = boxAt(one);
   const { name, isFinal, isInitial } = one.node;
-  const oldest = count?.oldestAt ?? null;
   return (
     <a href={to(["workflows", workflow], { status: name })}>
       <rect
@@ -369,17 +326,11 @@ function StateBox({
       {count !== undefined && (
         <text class="n-c" x={x + 12} y={y + 45}>
           {f.count(count.items)}
-          {count.isMore === true ? "+" : ""}
+          {count.isMore ? "+" : ""}
         </text>
       )}
       <text class="n-s" x={x + 12} y={y + 64}>
-        {isFinal
-          ? "final"
-          : oldest === null
-            ? isInitial
-              ? "begins here"
-              : ""
-            : `oldest ${f.moment(oldest, Date.now())}`}
+        {isFinal ? "final" : isInitial ? "begins here" : ""}
       </text>
     </a>
   );
@@ -394,13 +345,12 @@ function Items({
 }): JSX.Element {
   const { query } = usePlace();
   const before = query.get("before");
-  const asked = new URLSearchParams({
+  const from = useRead("items", {
     workflow: workflow.name,
-    limit: "50",
+    limit: 50,
     ...(status === null ? {} : { status }),
     ...(before === null ? {} : { before }),
   });
-  const from = useData<{ items: readonly ItemSummary[]; next: string | null }>(`items?${asked}`);
   const rows = from.data?.items ?? [];
   const cursor = useRows(rows.length);
   const choices = [

@@ -427,10 +427,7 @@ function startOf({ delayMs, runAt }: CheckedOptions): NewJob["start"] {
   return delayMs === undefined || delayMs === 0 ? null : { delayMs };
 }
 
-function startByOf({
-  startBy,
-  startWithinMs,
-}: CheckedOptions): Exclude<NewJob["startBy"], undefined> {
+function startByOf({ startBy, startWithinMs }: CheckedOptions) {
   if (startBy !== undefined && startWithinMs !== undefined) {
     const problem = "pass startBy or startWithin, not both.";
     throw new InvalidArgumentError({ field: "startBy", problem });

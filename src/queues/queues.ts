@@ -1,15 +1,24 @@
 /** Queues as an operator sees them: pauses, limits and the order of jobs. */
 import {
   anyOperator,
-  AUDITED_OPTIONS,
-  OPERATOR_OPTIONS,
+  operatorFields,
   type OperatorOptions,
+  operatorOptions,
 } from "../audit/entry.ts";
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { QueueExplanation } from "../core/explanation.ts";
 import { bareName, checkKey, checkName, checkQueue, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
+import {
+  by,
+  type Checked,
+  duration,
+  needed,
+  nullable,
+  type Option,
+  optionsOf,
+  whole,
+} from "../core/options.ts";
 import { defaultBurst, type Rate, type Rule } from "../limits/gates.ts";
 import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
@@ -93,22 +102,56 @@ export interface Queue {
   readonly tasks: Readonly<Record<string, Limits>>;
 }
 
-const LIMIT_OPTIONS = new Set(["concurrency", "rate"]);
-const LANE_OPTIONS = new Set(["concurrency", "rate", "weight"]);
-const RATE_OPTIONS = new Set(["count", "per", "burst"]);
-const QUEUE_OPTIONS = new Set<string>([
-  ...LIMIT_OPTIONS,
-  "eachLane",
-  "lanes",
-  "tasks",
-  "ageing",
-  ...OPERATOR_OPTIONS,
-]);
-
-const CONCURRENCY_MAX = 1_000_000;
-const RATE_MAX = 1_000_000;
+const COUNT_MAX = 1_000_000;
 const PERIOD_MS_MAX = 31 * 24 * 3_600_000;
-const WEIGHT_MAX = 1_000;
+
+const rateOptions = optionsOf<RateOptions>()({
+  count: needed(whole(1, COUNT_MAX)),
+  per: needed(duration({ least: 1, most: PERIOD_MS_MAX })),
+  burst: whole(1, COUNT_MAX),
+});
+
+const limitFields = {
+  concurrency: nullable(whole(0, COUNT_MAX)),
+  rate: nullable(by(rateOf)),
+};
+
+const limitOptions = optionsOf<LimitOptions>()(limitFields);
+
+const laneOptions = optionsOf<LaneOptions>()({ ...limitFields, weight: nullable(whole(1, 1_000)) });
+
+const queueOptions = optionsOf<QueueOptions & OperatorOptions>()({
+  ...limitFields,
+  eachLane: nullable(limitOptions.nested()),
+  lanes: byName(checkKey, nullable(laneOptions.nested())),
+  tasks: byName(checkLimitedTask, nullable(limitOptions.nested())),
+  ageing: nullable(duration({ least: 1 })),
+  ...operatorFields,
+});
+
+/** What is set for each of some lanes or tasks. */
+function byName<Given, Value>(
+  check: (field: string, name: string) => string,
+  option: Option<Given, Value>,
+) {
+  return by((field, given: Readonly<Record<string, Given>>) => {
+    return Object.entries(given).map(([name, one]): [string, Value] => {
+      const at = `${field}.${name}`;
+      return [check(at, name), option.check(at, one)];
+    });
+  }, {});
+}
+
+function checkLimitedTask(field: string, name: string): string {
+  if (bareName(name) === name) return checkTaskName(field, name);
+  const problem = "a limit applies to all versions: omit the version.";
+  throw new InvalidArgumentError({ field, problem });
+}
+
+function rateOf(field: string, given: RateOptions): Rate {
+  const { count, perMs, burst = defaultBurst(count, perMs) } = rateOptions.read(given, { field });
+  return { count, periodMs: perMs, burst };
+}
 
 /** Rules in one call. */
 const RULES_MAX = 100;
@@ -137,14 +180,12 @@ export class Queues {
 
   /** No worker takes a job from a paused queue. Jobs that run go on. Returns false if it was already paused. */
   pause(queue: string, options: OperatorOptions = {}): Promise<boolean> {
-    checkKnown(options, AUDITED_OPTIONS);
-    return this.#store.pause(checkQueue("queue", queue), anyOperator(options, this.#newId));
+    return this.#store.pause(checkQueue("queue", queue), this.#by(options));
   }
 
   /** Returns false if it was not paused. */
   resume(queue: string, options: OperatorOptions = {}): Promise<boolean> {
-    checkKnown(options, AUDITED_OPTIONS);
-    return this.#store.resume(checkQueue("queue", queue), anyOperator(options, this.#newId));
+    return this.#store.resume(checkQueue("queue", queue), this.#by(options));
   }
 
   /**
@@ -163,11 +204,7 @@ export class Queues {
       also?: readonly string[];
     } = {},
   ): Promise<string[]> {
-    checkKnown(options, AUDITED_OPTIONS);
-    return this.#store.pauseAll(
-      anyOperator(options, () => id ?? this.#newId()),
-      also,
-    );
+    return this.#store.pauseAll(this.#by(options, id), also);
   }
 
   /** Resumes the queues that `pauseAll` paused. Returns them, by name. Queues that were paused by themselves stay paused. */
@@ -180,28 +217,21 @@ export class Queues {
       id?: string;
     } = {},
   ): Promise<string[]> {
-    checkKnown(options, AUDITED_OPTIONS);
-    return this.#store.resumeAll(anyOperator(options, () => id ?? this.#newId()));
+    return this.#store.resumeAll(this.#by(options, id));
   }
 
   /** Sets limits, weights and ageing. Every claim that begins afterwards obeys them, in all processes. */
   async set(queue: string, options: QueueOptions & OperatorOptions): Promise<Queue> {
-    checkKnown(options, QUEUE_OPTIONS);
-    const { ageing, actor, reason, trace } = options;
-    const given = { actor, reason, trace };
-    const operator = anyOperator(
-      Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-      this.#newId,
-    );
+    const checked = queueOptions.read(options);
+    const operator = anyOperator(checked, this.#newId);
     const name = checkQueue("queue", queue);
     const current = await this.get(name);
-    const rules = rulesOf(options, current);
+    const rules = rulesOf(checked, current);
     if (rules.length > RULES_MAX) {
       const problem = `${rules.length} rules in one call; at most ${RULES_MAX} are allowed.`;
       throw new InvalidArgumentError({ field: "lanes", problem });
     }
-    const ageingMs =
-      ageing === undefined || ageing === null ? ageing : toMs("ageing", ageing, { min: 1 });
+    const { ageingMs } = checked;
     await this.#store.change({ queue: name, rules, ageingMs }, operator);
     return this.get(name);
   }
@@ -215,6 +245,10 @@ export class Queues {
   /** The queues that have settings, by name. */
   async list(): Promise<Queue[]> {
     return (await this.#store.list()).map(describe);
+  }
+
+  #by(options: OperatorOptions, id?: string) {
+    return anyOperator(operatorOptions.read(options), () => id ?? this.#newId());
   }
 }
 
@@ -252,81 +286,30 @@ function describe({ name, pausedAt, pausedBy, pauseReason, ageingMs, rules }: Qu
   };
 }
 
-function rulesOf(options: QueueOptions, current: Queue): RuleChange[] {
-  const { eachLane, lanes = {}, tasks = {} } = options;
+type CheckedQueue = Checked<typeof queueOptions.table>;
+
+function rulesOf(checked: CheckedQueue, current: Queue): RuleChange[] {
+  const { concurrency, rate, eachLane, lanes, tasks } = checked;
   const rules: RuleChange[] = [];
-  if (options.concurrency !== undefined || options.rate !== undefined) {
-    rules.push({ kind: "queue", name: "", weight: null, ...limitOf("", options, current.limits) });
+  if (concurrency !== undefined || rate !== undefined) {
+    rules.push({ kind: "queue", name: "", weight: null, ...limitOf(checked, current.limits) });
   }
   if (eachLane !== undefined) {
-    const limit = limitOf("eachLane", checked("eachLane", eachLane), current.eachLane);
-    rules.push({ kind: "lanes", name: "", weight: null, ...limit });
+    rules.push({ kind: "lanes", name: "", weight: null, ...limitOf(eachLane, current.eachLane) });
   }
-  for (const [name, lane] of Object.entries(lanes)) {
-    const field = `lanes.${name}`;
-    const given = checked(field, lane, LANE_OPTIONS) as LaneOptions;
+  for (const [name, lane] of lanes) {
     const now = current.lanes[name];
-    const limit = limitOf(field, given, lane === null ? undefined : now);
-    const weight = weightOf(field, given.weight, lane === null ? undefined : now?.weight);
-    rules.push({ kind: "lane", name: checkKey(field, name), weight, ...limit });
+    const { weight = now?.weight ?? null } = lane ?? { weight: null };
+    rules.push({ kind: "lane", name, weight, ...limitOf(lane, now) });
   }
-  for (const [name, task] of Object.entries(tasks)) {
-    const field = `tasks.${name}`;
-    if (bareName(name) !== name) {
-      throw new InvalidArgumentError({
-        field,
-        problem: "a limit applies to all versions: omit the version.",
-      });
-    }
-    const now = task === null ? undefined : current.tasks[name];
-    const limit = limitOf(field, checked(field, task), now);
-    rules.push({ kind: "task", name: checkTaskName(field, name), weight: null, ...limit });
+  for (const [name, task] of tasks) {
+    rules.push({ kind: "task", name, weight: null, ...limitOf(task, current.tasks[name]) });
   }
   return rules;
 }
 
-/** Null removes all of it. */
-function checked(
-  field: string,
-  given: LimitOptions | null,
-  known: ReadonlySet<string> = LIMIT_OPTIONS,
-): LimitOptions {
-  if (given === null) return { concurrency: null, rate: null };
-  checkKnown(given, known, { field });
-  return given;
-}
-
-function limitOf(field: string, given: LimitOptions, now: Limits | undefined): Limits {
-  const at = (name: string): string => (field === "" ? name : `${field}.${name}`);
-  const { concurrency = now?.concurrency ?? null, rate } = given;
-  return {
-    concurrency:
-      concurrency === null
-        ? null
-        : checkWhole(at("concurrency"), concurrency, { least: 0, most: CONCURRENCY_MAX }),
-    rate:
-      rate === undefined ? (now?.rate ?? null) : rate === null ? null : rateOf(at("rate"), rate),
-  };
-}
-
-function weightOf(
-  field: string,
-  weight: number | null | undefined,
-  now: number | undefined,
-): number | null {
-  if (weight === undefined) return now ?? null;
-  return weight === null
-    ? null
-    : checkWhole(`${field}.weight`, weight, { least: 1, most: WEIGHT_MAX });
-}
-
-function rateOf(field: string, rate: RateOptions): Rate {
-  checkKnown(rate, RATE_OPTIONS, { field });
-  const count = checkWhole(`${field}.count`, rate.count, { least: 1, most: RATE_MAX });
-  const periodMs = toMs(`${field}.per`, rate.per, { min: 1, max: PERIOD_MS_MAX });
-  const burst =
-    rate.burst === undefined
-      ? defaultBurst(count, periodMs)
-      : checkWhole(`${field}.burst`, rate.burst, { least: 1, most: RATE_MAX });
-  return { count, periodMs, burst };
+/** What is not given stays as it is. Null removes all of it. */
+function limitOf(given: Partial<Limits> | null, now = NO_LIMITS): Limits {
+  const { concurrency, rate } = { ...(given === null ? NO_LIMITS : now), ...given };
+  return { concurrency, rate };
 }

@@ -11,21 +11,22 @@ import {
   StoreUnavailableError,
 } from "../core/errors.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
-import { checkName, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkWhole, checkWords } from "../core/options.ts";
-import { retryPolicy } from "../core/retry.ts";
-import { type AnyTask, DEFAULT_QUEUE, type InputArguments, type InputOf } from "../core/task.ts";
+import { checkName } from "../core/name.ts";
+import { by, checkWords, choice, needed, optionsOf, passed, whole } from "../core/options.ts";
+import type { AnyTask, InputArguments, InputOf } from "../core/task.ts";
 import {
   checkInputs,
   checkOptions,
   defaultsOf,
   type EnqueueOptions,
   type JobOptions,
+  unknownTask,
 } from "../jobs/enqueue.ts";
 import {
   checkTiming,
   MISSED_LIMIT_MAX,
   type MissedPolicy,
+  timingFields,
   timingOf,
   type TimingOptions,
   type TimingRow,
@@ -127,9 +128,34 @@ export interface Schedule {
   readonly check: () => Promise<void>;
 }
 
-const TIMING = ["cron", "timeZone", "every", "offset"] as const;
-export const CHANGES = [...TIMING, "input", "options", "missed", "overlap", "description"] as const;
-const KNOWN = new Set<string>(["name", "task", ...CHANGES]);
+const missedOptions = optionsOf<Exclude<MissedOption, string>>()({
+  all: needed(whole(1, MISSED_LIMIT_MAX)),
+});
+
+const terms = {
+  ...timingFields,
+  input: passed<unknown>(),
+  /** Checked with the defaults of the task: see jobOptionsOf. */
+  options: passed<ScheduledJobOptions>(),
+  missed: by(missedOf),
+  overlap: choice(overlaps),
+  description: by((field, text: string) => checkWords(field, text, DESCRIPTION_LENGTH_MAX)),
+};
+
+export const changeOptions = optionsOf<ScheduleChanges>()(terms);
+
+interface NewSchedule extends ScheduleChanges {
+  readonly name: string;
+  readonly task: AnyTask | string;
+}
+
+const scheduleOptions = optionsOf<NewSchedule>()({
+  name: needed(by(checkName)),
+  task: needed(passed<AnyTask | string>()),
+  ...terms,
+  missed: by(missedOf, "once"),
+  overlap: choice(overlaps, "allow"),
+});
 
 /**
  * Declares a schedule in code. Workers store it when they start.
@@ -146,38 +172,26 @@ const KNOWN = new Set<string>(["name", "task", ...CHANGES]);
  * ```
  */
 export function defineSchedule<Of extends AnyTask | string>(options: ScheduleOptions<Of>): Schedule;
-export function defineSchedule(options: ScheduleOptions): Schedule {
-  checkKnown(options, KNOWN);
-  const definition = definitionOf(options);
-  const { task, input = null } = options;
+export function defineSchedule(schedule: ScheduleOptions): Schedule {
+  const { name, task, input = null, ...rest } = scheduleOptions.read(schedule);
+  const { options = {}, missed, overlap, description = null, ...timing } = rest;
+  const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
+  const definition = {
+    name,
+    task: defaults.name,
+    payload: payloadOf(input),
+    options: jobOptionsOf(options, defaults),
+    ...possible(checkTiming(timing)),
+    ...missed,
+    overlap,
+    description,
+  };
   return {
-    name: definition.name,
+    name,
     definition,
     check: async () => {
       if (typeof task !== "string") await checkInputs(task, [input]);
     },
-  };
-}
-
-function definitionOf(options: ScheduleOptions): Definition {
-  const { task } = options;
-  const defaults =
-    typeof task === "string"
-      ? {
-          name: checkTaskName("task", task),
-          queue: DEFAULT_QUEUE,
-          maxAttempts: retryPolicy().maxAttempts,
-        }
-      : defaultsOf(task);
-  return {
-    name: checkName("name", options.name),
-    task: defaults.name,
-    payload: payloadOf(options.input ?? null),
-    options: jobOptionsOf(options.options ?? {}, defaults),
-    ...possible(checkTiming(options)),
-    ...missedOf(options.missed ?? "once"),
-    overlap: checkOverlap(options.overlap ?? "allow"),
-    description: descriptionOf(options.description),
   };
 }
 
@@ -189,11 +203,6 @@ function possible(timing: TimingRow): TimingRow {
 
 function payloadOf(input: unknown): string {
   return encode(input, { what: "input", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX });
-}
-
-function descriptionOf(description: string | undefined): string | null {
-  if (description === undefined) return null;
-  return checkWords("description", description, DESCRIPTION_LENGTH_MAX);
 }
 
 /** The queue and the number of attempts are those of the task as it is now. */
@@ -216,48 +225,33 @@ function jobOptionsOf(
   return encode(all, { what: "options", bytesMax: OPTIONS_BYTES_MAX });
 }
 
-function missedOf(missed: MissedOption): Pick<Definition, "missed" | "missedLimit"> {
+function missedOf(field: string, missed: MissedOption): Pick<Definition, "missed" | "missedLimit"> {
   if (missed === "skip" || missed === "once") return { missed, missedLimit: 1 };
   if (typeof missed === "object" && missed !== null) {
-    checkKnown(missed, new Set(["all"]), { field: "missed", example: "{ all: 100 }" });
-    const range = { least: 1, most: MISSED_LIMIT_MAX };
-    return { missed: "all", missedLimit: checkWhole("missed.all", missed.all, range) };
+    const { all } = missedOptions.read(missed, { field, example: "{ all: 100 }" });
+    return { missed: "all", missedLimit: all };
   }
   const problem = 'must be "skip", "once" or { all: 100 }, the most that run.';
-  throw new InvalidArgumentError({ field: "missed", problem });
+  throw new InvalidArgumentError({ field, problem });
 }
-
-function checkOverlap(overlap: Overlap): Overlap {
-  if (overlaps.includes(overlap)) return overlap;
-  throw new InvalidArgumentError({
-    field: "overlap",
-    problem: 'must be "allow", "skip" or "queue".',
-  });
-}
-
-const CHANGES_KNOWN = new Set<string>(CHANGES);
 
 /** Checks changes by themselves, and gives the columns that they set. */
 export function changesOf(before: Definition, changes: ScheduleChanges): Partial<Definition> {
-  checkKnown(changes, CHANGES_KNOWN);
-  const { input, options, missed, overlap, description } = changes;
-  const { queue, maxAttempts } = JSON.parse(before.options) as {
-    queue: string;
-    maxAttempts: number;
-  };
+  const { options, missed, overlap, description, input, ...timing } = changeOptions.read(changes);
+  const defaults = JSON.parse(before.options) as { queue: string; maxAttempts: number };
   return {
     ...("input" in changes ? { payload: payloadOf(input ?? null) } : {}),
-    ...(options === undefined ? {} : { options: jobOptionsOf(options, { queue, maxAttempts }) }),
-    ...(TIMING.some((field) => changes[field] !== undefined) ? timingAfter(before, changes) : {}),
-    ...(missed === undefined ? {} : missedOf(missed)),
-    ...(overlap === undefined ? {} : { overlap: checkOverlap(overlap) }),
-    ...(description === undefined ? {} : { description: descriptionOf(description) }),
+    ...(options && { options: jobOptionsOf(options, defaults) }),
+    ...(Object.keys(timing).length > 0 && timingAfter(before, timing)),
+    ...missed,
+    ...(overlap && { overlap }),
+    ...(description !== undefined && { description }),
   };
 }
 
 /** What is not named stays, unless it belongs to the other kind of timing. */
-function timingAfter(before: Definition, changes: ScheduleChanges): TimingRow {
-  const { cron, timeZone, every, offset } = changes;
+function timingAfter(before: Definition, changes: TimingOptions): TimingRow {
+  const { cron, every } = changes;
   const kept: TimingOptions =
     cron !== undefined || (every === undefined && before.cron !== null)
       ? {
@@ -265,13 +259,7 @@ function timingAfter(before: Definition, changes: ScheduleChanges): TimingRow {
           ...(before.timeZone === null ? {} : { timeZone: before.timeZone }),
         }
       : { every: before.everyMs ?? 0, offset: every === undefined ? (before.offsetMs ?? 0) : 0 };
-  return checkTiming({
-    ...kept,
-    ...(cron === undefined ? {} : { cron }),
-    ...(timeZone === undefined ? {} : { timeZone }),
-    ...(every === undefined ? {} : { every }),
-    ...(offset === undefined ? {} : { offset }),
-  });
+  return checkTiming({ ...kept, ...changes });
 }
 
 /** The first tick after an instant. Throws InvalidArgumentError if there is none, as on 31 February. */

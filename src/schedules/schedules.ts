@@ -1,12 +1,27 @@
 /** What an application does with schedules: `holdfast.schedules`. */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions, sha256 } from "../audit/entry.ts";
+import {
+  anyOperator,
+  operatorFields,
+  type OperatorOptions,
+  operatorOptions,
+  sha256,
+} from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import type { AnyTask } from "../core/task.ts";
 import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";
-import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import {
-  CHANGES,
+  by,
+  checkBoolean,
+  checkList,
+  checkText,
+  instant,
+  optionsOf,
+  whole,
+  yes,
+} from "../core/options.ts";
+import {
+  changeOptions,
   defineSchedule,
   type Definition,
   type MissedOption,
@@ -20,7 +35,7 @@ import {
   type ScheduleRecord,
 } from "./schedule.ts";
 import type { Reconciled, SchedulesStore } from "./store.ts";
-import { checkTiming, nextTicks, type TimingOptions, timingOf } from "./timing.ts";
+import { checkTiming, nextTicks, timingFields, type TimingOptions, timingOf } from "./timing.ts";
 import { inWords } from "./words.ts";
 
 const LIST_MAX = 1_000;
@@ -30,14 +45,6 @@ const PREVIEW_MAX = 100;
 
 /** Schedules that one worker may declare. */
 export const DECLARED_MAX = 1_000;
-
-const EDIT_OPTIONS = new Set<string>(["revision", ...OPERATOR_OPTIONS]);
-const CREATE_OPTIONS = new Set<string>(["paused", ...OPERATOR_OPTIONS]);
-const REMOVE_OPTIONS = new Set<string>(["force", ...OPERATOR_OPTIONS]);
-const OPERATOR_KNOWN = new Set<string>(OPERATOR_OPTIONS);
-const LIST_OPTIONS = new Set(["task", "paused", "after", "limit"]);
-const RUNS_OPTIONS = new Set(["before", "limit"]);
-const PREVIEW_OPTIONS = new Set(["cron", "timeZone", "every", "offset", "count", "after"]);
 
 /** A schedule as the API shows it. */
 export interface ScheduleView {
@@ -133,6 +140,41 @@ export interface Preview {
   readonly nextRuns: readonly number[];
 }
 
+const createOptions = optionsOf<OperatorOptions & { readonly paused?: boolean }>()({
+  paused: yes(false),
+  ...operatorFields,
+});
+
+const editOptions = optionsOf<OperatorOptions & { readonly revision?: number }>()({
+  revision: whole(1, Number.MAX_SAFE_INTEGER),
+  ...operatorFields,
+});
+
+const removeOptions = optionsOf<OperatorOptions & { readonly force?: boolean }>()({
+  force: yes(false),
+  ...operatorFields,
+});
+
+const limitOption = whole(1, LIST_MAX, LIST_DEFAULT);
+
+const listOptions = optionsOf<SchedulesFilter>()({
+  task: by(checkTaskName),
+  paused: by(checkBoolean),
+  after: by(checkText),
+  limit: limitOption,
+});
+
+const runsOptions = optionsOf<RunsFilter>()({
+  before: whole(0, Number.MAX_SAFE_INTEGER),
+  limit: limitOption,
+});
+
+const previewOptions = optionsOf<PreviewOptions>()({
+  ...timingFields,
+  count: whole(1, PREVIEW_MAX, NEXT_RUNS),
+  after: instant(),
+});
+
 interface SchedulesParts {
   readonly store: { readonly schedules: SchedulesStore; readonly db: { clock(): Promise<number> } };
   readonly newId: () => string;
@@ -162,15 +204,13 @@ export class Schedules {
     /** @internal The id of the audit line: a call that is repeated with it changes nothing. */
     id?: string,
   ): Promise<ScheduleView> {
-    checkKnown(options, CREATE_OPTIONS);
-    const { paused = false, ...by } = options;
+    const { paused, ...audited } = createOptions.read(options);
     const { definition, check } = isSchedule(schedule)
       ? schedule
       : defineSchedule(schedule as ScheduleOptions);
     await check();
-    const state = { paused: checkBoolean("paused", paused) };
-    const operator = anyOperator(by, () => id ?? this.#newId());
-    return viewOf(await this.#store.schedules.create(definition, operator, state));
+    const operator = anyOperator(audited, () => id ?? this.#newId());
+    return viewOf(await this.#store.schedules.create(definition, operator, { paused }));
   }
 
   /**
@@ -185,15 +225,12 @@ export class Schedules {
       readonly revision?: number;
     } = {},
   ): Promise<ScheduleView> {
-    checkKnown(options, EDIT_OPTIONS);
-    const { revision, ...by } = options;
-    checkKnown(changes, new Set<string>(CHANGES));
+    const { revision, ...audited } = editOptions.read(options);
+    changeOptions.read(changes);
     if (Object.keys(changes).length === 0)
       throw new InvalidArgumentError({ field: "changes", problem: "name at least one change." });
-    const range = { least: 1, most: Number.MAX_SAFE_INTEGER };
-    const expected =
-      revision === undefined ? {} : { revision: checkWhole("revision", revision, range) };
-    const operator = anyOperator(by, this.#newId);
+    const expected = revision === undefined ? {} : { revision };
+    const operator = anyOperator(audited, this.#newId);
     const named = checkName("name", name);
     return viewOf(await this.#store.schedules.edit(named, changes, operator, expected));
   }
@@ -219,11 +256,9 @@ export class Schedules {
       readonly force?: boolean;
     } = {},
   ): Promise<void> {
-    checkKnown(options, REMOVE_OPTIONS);
-    const { force = false, ...by } = options;
-    const how = { force: checkBoolean("force", force) };
-    const operator = anyOperator(by, this.#newId);
-    await this.#store.schedules.remove(checkName("name", name), operator, how);
+    const { force, ...audited } = removeOptions.read(options);
+    const operator = anyOperator(audited, this.#newId);
+    await this.#store.schedules.remove(checkName("name", name), operator, { force });
   }
 
   /** Enqueues one job now, whatever the timing, a pause or an overlap. Returns the id of the job. */
@@ -249,29 +284,14 @@ export class Schedules {
 
   /** A page of schedules, by name. */
   async list(filter: SchedulesFilter = {}): Promise<ScheduleView[]> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { task, paused, after, limit = LIST_DEFAULT } = filter;
-    const records = await this.#store.schedules.list({
-      ...(task === undefined ? {} : { task: checkTaskName("task", task) }),
-      ...(paused === undefined ? {} : { paused: checkBoolean("paused", paused) }),
-      ...(after === undefined ? {} : { after: checkText("after", after) }),
-      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
-    });
+    const records = await this.#store.schedules.list(listOptions.read(filter));
     return records.map(viewOf);
   }
 
   /** What became of its ticks, newest first. The last 1,000 are kept, and those of the last day. */
   async runs(name: string, filter: RunsFilter = {}): Promise<RunRecord[]> {
-    checkKnown(filter, RUNS_OPTIONS);
-    const { before, limit = LIST_DEFAULT } = filter;
     const schedule = checkName("name", name);
-    const runs = await this.#store.schedules.runs({
-      schedule,
-      ...(before === undefined
-        ? {}
-        : { before: checkWhole("before", before, { least: 0, most: Number.MAX_SAFE_INTEGER }) }),
-      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
-    });
+    const runs = await this.#store.schedules.runs({ schedule, ...runsOptions.read(filter) });
     if (runs.length === 0 && (await this.#store.schedules.find(schedule)) === null)
       throw new ScheduleNotFoundError({ schedule });
     return runs;
@@ -284,19 +304,14 @@ export class Schedules {
 
   /** The timing in words, and the next runs it would have. Stores nothing. */
   async preview(options: PreviewOptions): Promise<Preview> {
-    checkKnown(options, PREVIEW_OPTIONS);
-    const { count = NEXT_RUNS, after, ...timing } = options;
+    const { count, after, ...timing } = previewOptions.read(options);
     const row = checkTiming(timing);
-    checkWhole("count", count, { least: 1, most: PREVIEW_MAX });
-    const from = after === undefined ? await this.#store.db.clock() : Number(after);
-    if (!Number.isSafeInteger(from))
-      throw new InvalidArgumentError({ field: "after", problem: "must be a valid Date." });
+    const from = after ?? (await this.#store.db.clock());
     return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
   }
 
   #by(options: OperatorOptions) {
-    checkKnown(options, OPERATOR_KNOWN);
-    return anyOperator(options, this.#newId);
+    return anyOperator(operatorOptions.read(options), this.#newId);
   }
 }
 

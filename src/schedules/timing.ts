@@ -8,7 +8,7 @@
  */
 import { type Duration, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { checkText } from "../core/options.ts";
+import { checkText, passed } from "../core/options.ts";
 import { suggest } from "../core/text.ts";
 import { type CronFields, parseCron, WallClock } from "./cron.ts";
 
@@ -50,6 +50,14 @@ export interface TimingOptions {
   /** Shifts the runs of `every` by this much. Default 0. */
   readonly offset?: Duration;
 }
+
+/** They are checked together: see checkTiming. */
+export const timingFields = {
+  cron: passed<string>(),
+  timeZone: passed<string>(),
+  every: passed<Duration>(),
+  offset: passed<Duration>(),
+};
 
 /** An endless row of instants, in order. */
 export interface Timing {

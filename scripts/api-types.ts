@@ -44,7 +44,7 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
-const NAME = "src/dashboard/page/api.gen.ts";
+const NAME = "page/api.gen.ts";
 const FILE = join(import.meta.dirname, "..", NAME);
 
 const HEADER = `// The types of the API, written by \`node scripts/api-types.ts\` from the OpenAPI document. Do not edit it, nor merge it by
@@ -53,7 +53,7 @@ const HEADER = `// The types of the API, written by \`node scripts/api-types.ts\
 const PREFIX = "/api/v1/";
 const STEP = "  ";
 
-function typeOf(schema: Schema, indent = ""): string {
+export function typeOf(schema: Schema, indent = ""): string {
   if (schema.$ref !== undefined) return schema.$ref.split("/").at(-1) ?? "";
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined) return schema.enum.map((one) => JSON.stringify(one)).join(" | ");

@@ -12,7 +12,7 @@ const parts: Record<string, readonly string[]> = {
   format: [tool("oxfmt", "bin/oxfmt"), "--check"],
   lint: [tool("oxlint", "bin/oxlint")],
   types: [tool("typescript", "bin/tsc"), "--project", "tsconfig.json"],
-  page: [tool("typescript", "bin/tsc"), "--project", "src/dashboard/page/tsconfig.json"],
+  page: [tool("typescript", "bin/tsc"), "--project", "page/tsconfig.json"],
   floors: ["scripts/floors.ts"],
   marks: ["scripts/marks.ts"],
   unit: ["scripts/test.ts", "unit"],

@@ -1,12 +1,12 @@
 /**
- * Makes the dashboard's page from src/dashboard/page: four files, by name. A checkout makes them when the page is first asked
+ * Makes the dashboard's page from page/: four files, by name. A checkout makes them when the page is first asked
  * for, a package has them in dist/dashboard.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "rolldown";
 
-const PAGE = join(import.meta.dirname, "../src/dashboard/page");
+const PAGE = join(import.meta.dirname, "../page");
 
 export async function bundleDashboard(): Promise<Map<string, Uint8Array>> {
   const { output } = await build({

@@ -128,8 +128,8 @@ function banned(sources: readonly Source[]): number {
 }
 
 export function measure(): Record<string, number> {
-  const src = read("**/*.ts", "src").filter(({ path }) => !path.startsWith("dashboard/page/"));
-  const page = read("**/!(*.gen).{ts,tsx}", "src/dashboard/page");
+  const src = read("**/*.ts", "src");
+  const page = read("**/!(*.gen).{ts,tsx}", "page");
   const index = src.find(({ path }) => path === "index.ts")?.text ?? "";
   const importers = importersOf(src);
   const guide = [...read("**/*.md", "docs/guide"), ...read("README.md", ".")];

@@ -98,6 +98,7 @@ describe("deploy/Dockerfile", () => {
       "deploy",
       "package-lock.json",
       "package.json",
+      "page",
       "scripts",
       "src",
       "tsconfig.build.json",

@@ -1,6 +1,6 @@
 /** What the page may ask of the API, and what must not compile. Part of the page's project. */
-import { get, post } from "../../src/dashboard/page/client.ts";
-import { useRead } from "../../src/dashboard/page/live.ts";
+import { get, post } from "../../page/client.ts";
+import { useRead } from "../../page/live.ts";
 
 export async function right(): Promise<void> {
   const { locks } = await get("locks", { type: "order", limit: 5 });

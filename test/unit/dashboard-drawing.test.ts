@@ -1,9 +1,9 @@
 /** What the dashboard draws, before it is drawn: scales, lines, marks, columns of a graph, the time of a job. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import * as chart from "../../src/dashboard/page/chart-math.ts";
-import { layered } from "../../src/dashboard/page/layers.ts";
-import { lanesOf, timelineOf } from "../../src/dashboard/page/pages/timeline.ts";
+import * as chart from "../../page/chart-math.ts";
+import { layered } from "../../page/layers.ts";
+import { lanesOf, timelineOf } from "../../page/pages/timeline.ts";
 
 describe("charts", () => {
   test("a scale of counts has four round lines from zero, and no halves", () => {

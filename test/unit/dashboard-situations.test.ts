@@ -1,13 +1,8 @@
 /** What the overview says about every situation, and about two at once: a verdict never hides what is worse. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { findingsOf, type Kind, RANKS } from "../../src/dashboard/page/pages/situations.ts";
-import type {
-  Alert,
-  Overview,
-  OverviewQueue,
-  OverviewWorker,
-} from "../../src/dashboard/page/api.gen.ts";
+import { findingsOf, type Kind, RANKS } from "../../page/pages/situations.ts";
+import type { Alert, Overview, OverviewQueue, OverviewWorker } from "../../page/api.gen.ts";
 
 const NOW = 1_790_000_000_000;
 const MINUTE_MS = 60_000;

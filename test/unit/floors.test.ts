@@ -3,17 +3,17 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
-import { checkFloors, type Problem } from "../../scripts/floors.ts";
+import { checkFloors, checkPage, type Problem } from "../../scripts/floors.ts";
 
-/** What the checker says about a src/ folder with these files. */
-function problemsIn(files: Record<string, string>): Problem[] {
+/** What the checker says about a folder with these files. */
+function problemsIn(files: Record<string, string>, check = checkFloors): Problem[] {
   const root = mkdtempSync(join(tmpdir(), "holdfast-floors-"));
   try {
     for (const [file, source] of Object.entries(files)) {
       mkdirSync(dirname(join(root, file)), { recursive: true });
       writeFileSync(join(root, file), source);
     }
-    return checkFloors(root);
+    return check(root);
   } finally {
     rmSync(root, { recursive: true });
   }
@@ -30,6 +30,36 @@ function refuses(file: string, source: string, line: number, sentence: RegExp): 
 function accepts(file: string, source: string): void {
   assert.deepEqual(problemsIn({ [file]: source }), []);
 }
+
+suite("floors of the page", () => {
+  test("it imports its own files and preact", () => {
+    const files = {
+      "main.tsx": `import { useState } from "preact/hooks"; import "./pages/job.tsx";`,
+      "pages/job.tsx": `import { go } from "../router.ts";`,
+      "router.ts": "",
+    };
+    assert.deepEqual(problemsIn(files, checkPage), []);
+  });
+
+  test("it shares no code with the rest", () => {
+    const files = {
+      "main.tsx": `import { statuses } from "../src/core/job.ts";`,
+      "pages/job.tsx": `import { z } from "zod";`,
+    };
+    const said = problemsIn(files, checkPage).map(({ file, sentence }) => `${file}: ${sentence}`);
+    assert.deepEqual(said, [
+      "main.tsx: The page shares no code with the rest: it does not import ../src/core/job.ts.",
+      "pages/job.tsx: The page shares no code with the rest: it does not import zod.",
+    ]);
+  });
+
+  test("it makes no HTML from text", () => {
+    const files = { "main.tsx": `\nelement.innerHTML = text;` };
+    const [problem] = problemsIn(files, checkPage);
+    assert.equal(problem?.line, 2);
+    assert.match(problem?.sentence ?? "", /innerHTML/);
+  });
+});
 
 suite("floors", () => {
   test("a file imports its own folder and lower floors", () => {

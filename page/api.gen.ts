@@ -327,6 +327,7 @@ export type DrainWorkerResponse = {
   readonly desiredState: "run" | "pause" | "drain" | "stop";
 };
 
+/** Where builds differ. */
 export type Drift = {
   /** Worker types with running workers of different builds. */
   readonly workers: readonly {
@@ -2173,6 +2174,8 @@ export type Worker = {
   readonly hungMs: number;
   /** Based on the last heartbeat and the database's clock. Stale and hung workers count as dead. */
   readonly liveness: "alive" | "stale" | "hung" | "stopped";
+  /** Its process ran on this host, and exists no longer. */
+  readonly gone: boolean;
   /** Jobs it holds now. */
   readonly leases: number;
   readonly stoppedAt: number | null;
@@ -2193,6 +2196,7 @@ export type Worker = {
   readonly blockedStack: string | null;
 };
 
+/** The name that workers share, and how many of them may be active. */
 export type WorkerType = {
   readonly type: string;
   /** Maximum number of active workers; null: unlimited. */
@@ -2591,7 +2595,10 @@ export interface Reads {
   };
   /** List worker types and their limits. */
   "worker-types": {
-    input: {};
+    input: {
+      /** Only this type. */
+      readonly type?: string;
+    };
     result: ListWorkerTypesResponse;
   };
   /** Build differences among workers, and between enqueuing processes and workers. */

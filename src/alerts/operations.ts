@@ -11,7 +11,7 @@ import { LIMIT_DEFAULT, listAlerts } from "./alerts.ts";
 import { alertRules } from "./rules.ts";
 import type { AlertsStore } from "./store.ts";
 
-interface AlertsApp {
+export interface AlertsApp {
   readonly store: { readonly alerts: AlertsStore };
 }
 

@@ -29,7 +29,7 @@ import { findingOperations } from "../monitoring/operations.ts";
 import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
 import { routesOf } from "../operations/route.ts";
 import { queueRoutes } from "../queues/routes.ts";
-import { workerRoutes } from "../registry/routes.ts";
+import { leaseOperations, workerOperations } from "../registry/operations.ts";
 import { prospectsOf } from "../registry/tasks.ts";
 import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
@@ -205,6 +205,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...rerunRoutes({ jobs, redaction: holdfast.redaction }),
     ...explainRoutes({ jobs, queues: holdfast.queues }),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
+    ...routesOf(holdfast, leaseOperations),
     ...statsRoutes({
       runtime,
       latest,
@@ -222,7 +223,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(sharedVerification(holdfast.audit, runtime), verifyOperations),
     ...routesOf(parts, findingOperations),
     ...routesOf(holdfast, alertOperations),
-    ...workerRoutes(workers),
+    ...routesOf(holdfast, workerOperations),
     ...scheduleRoutes({
       schedules: holdfast.schedules,
       store: store.schedules,

@@ -9,7 +9,11 @@ import { counted, relative } from "../terminal/table.ts";
 import type { Audit } from "./audit.ts";
 import type { AuditEntry } from "./entry.ts";
 
-const operation = operationsOf<{ readonly audit: Pick<Audit, "list" | "prune"> }>("audit");
+export interface AuditApp {
+  readonly audit: Pick<Audit, "list" | "prune">;
+}
+
+const operation = operationsOf<AuditApp>("audit");
 
 /** From this width on, the table also shows the change and the reason. */
 const WIDE = 120;

@@ -16,9 +16,9 @@ import {
   reasonOption,
   type ReasonOptions,
   repeated,
-  wholeId,
   wholeNumber,
 } from "../terminal/arguments.ts";
+import { wholeId } from "../terminal/ids.ts";
 import { BadUsageError, InterruptedError, SomeFailed } from "../terminal/failure.ts";
 import { count, counted, printable, relative, table } from "../terminal/table.ts";
 import {

@@ -38,9 +38,6 @@ stats
 stats --exact --json
 top
 top --once
-leases --expired
-workers list --type mailer
-workers show mailer-01a1dee7
 workers stop mailer-01a1dee7
 workers drain --type mailer
 workers pause --all --reason 'database upgrade'

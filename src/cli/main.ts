@@ -5,6 +5,7 @@ import type { Holdfast } from "../app/holdfast.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { isCheckout, libraryVersion } from "../core/version.ts";
 import type { CommandGroup } from "../operations/command.ts";
+import type { Operation } from "../operations/operation.ts";
 import { BadUsageError, exitCodes, misusedAt, report } from "../terminal/failure.ts";
 import { type CommandKit, Terminal } from "../terminal/terminal.ts";
 import { logsOnly } from "../terminal/log-line.ts";
@@ -16,6 +17,10 @@ type Build = (kit: CommandKit<Holdfast>) => Command;
 
 const groupOf = async <App>(group: CommandGroup<App>): Promise<(kit: CommandKit<App>) => Command> =>
   (await import("../operations/command.ts")).groupOf(group);
+const commandOf = async <App>(
+  operation: Operation<App>,
+): Promise<(kit: CommandKit<App>) => Command> =>
+  (await import("../operations/command.ts")).commandOf(operation);
 
 const commands: Readonly<Record<string, () => Promise<Build>>> = {
   start: async () => (await import("./start.ts")).startCommand,
@@ -33,8 +38,8 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
   stats: async () => (await import("../stats/command.ts")).statsCommand,
   top: async () => (await import("./top.ts")).topCommand,
-  leases: async () => (await import("../registry/command.ts")).leasesCommand,
-  workers: async () => (await import("../registry/command.ts")).workersCommand,
+  leases: async () => commandOf((await import("../registry/operations.ts")).leaseOperations.list),
+  workers: async () => groupOf((await import("../registry/command.ts")).workerCommands),
   schedules: async () => (await import("../schedules/command.ts")).schedulesCommand,
   locks: async () => groupOf((await import("../locks/operations.ts")).lockCommands),
   queues: async () => (await import("../queues/command.ts")).queuesCommand,

@@ -6,7 +6,8 @@ import { isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
 import { OTHER_QUEUES } from "../core/name.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { repeated, wholeId, wholeNumber } from "../terminal/arguments.ts";
+import { repeated, wholeNumber } from "../terminal/arguments.ts";
+import { wholeId } from "../terminal/ids.ts";
 import { exitCodeOf, exitCodes, SomeFailed } from "../terminal/failure.ts";
 import {
   type Cell,

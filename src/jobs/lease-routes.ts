@@ -10,7 +10,6 @@ import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import { type AcquireOptions, DEFAULT_CRASHES_MAX, type Leases, type Release } from "./leases.ts";
 import type { JobsStore } from "./sql-jobs.ts";
-import type { LeaseFilter } from "./store.ts";
 
 interface LeaseRouteParts {
   readonly jobs: JobsStore;
@@ -24,8 +23,6 @@ const TAG = "leases";
 const ACQUIRE_MAX = 100;
 
 const NAMES_MAX = 100;
-
-const PAGE = 100;
 
 const CHORES_EVERY_MS = 1_000;
 
@@ -91,23 +88,8 @@ const leaseSchema = z
       "A job claimed until `lockedUntil`. Send `worker` and `epoch` with every later request about it.",
   });
 
-const leaseRecordSchema = z
-  .object({
-    ...claimed,
-    attempt: s.count,
-    traceId: z.string(),
-    claimedAt: s.instant,
-    heartbeatAt: s.instant,
-    lockedUntil: s.instant,
-    cancelRequestedAt: s.instant.nullable(),
-  })
-  .meta({
-    id: "LeaseRecord",
-    description: "A claimed job, its worker, and when the lease expires.",
-  });
-
 export function leaseRoutes(parts: LeaseRouteParts): Route[] {
-  return [acquireRoute(parts), ...heldRoutes(parts), resetRoute(parts), listRoute(parts)];
+  return [acquireRoute(parts), ...heldRoutes(parts), resetRoute(parts)];
 }
 
 function acquireRoute({ jobs, leases, runtime }: LeaseRouteParts): Route {
@@ -242,35 +224,6 @@ function resetRoute({ leases }: LeaseRouteParts): Route {
         return { id, worker, epoch, status: now };
       });
       return { status: 200, json: { jobs: reclaimed } };
-    },
-  });
-}
-
-function listRoute({ jobs }: LeaseRouteParts): Route {
-  return route({
-    method: "GET",
-    path: "/api/v1/leases",
-    name: "listLeases",
-    tag: TAG,
-    summary: "List leases and expired leases",
-    access: "viewer",
-    query: {
-      state: z.enum(["active", "expired"]).optional(),
-      worker: s.workerId.optional(),
-      after: s.id.optional().meta({ description: "`next` from the previous page." }),
-      limit: s.pageLimit.optional(),
-    },
-    answers: {
-      200: {
-        description: "A page, ordered by job id.",
-        schema: z.object({ leases: z.array(leaseRecordSchema), next: s.id.nullable() }),
-      },
-    },
-    run: async ({ query }) => {
-      const { state = "active", limit = PAGE, ...filter } = query;
-      const leases = await jobs.leases({ ...filter, state, limit } as LeaseFilter);
-      const next = leases.length === limit ? (leases.at(-1)?.id ?? null) : null;
-      return { status: 200, json: { leases, next } };
     },
   });
 }

@@ -15,6 +15,7 @@ import { checkName, checkTaskName } from "../core/name.ts";
 import {
   by,
   checkText,
+  choice,
   duration,
   each,
   needed,
@@ -28,7 +29,7 @@ import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
 import { PAGE_MAX } from "./jobs.ts";
 import type { JobsStore } from "./sql-jobs.ts";
-import type { LeaseFilter, LeaseRecord, LeasesFilter, Settled, Wanted } from "./store.ts";
+import type { LeaseRecord, LeasesFilter, Settled, Wanted } from "./store.ts";
 
 interface Stores {
   readonly jobs: JobsStore;
@@ -101,6 +102,7 @@ const resetOptions = optionsOf<ResetOptions>()({
 });
 
 const listOptions = optionsOf<LeasesFilter>()({
+  state: choice(["active", "expired"], "active"),
   worker: passed<string>(),
   after: passed<string>(),
   limit: whole(1, PAGE_MAX, PAGE_MAX),
@@ -262,18 +264,9 @@ export class Leases {
     return this.#store.jobs.reclaimExpired({ ...resetOptions.read(options), crashesMax });
   }
 
-  /** Leases that have not expired. */
-  active(filter: LeasesFilter = {}): Promise<LeaseRecord[]> {
-    return this.#look("active", filter);
-  }
-
-  /** Leases that have expired, and that no worker has reclaimed. */
-  expired(filter: LeasesFilter = {}): Promise<LeaseRecord[]> {
-    return this.#look("expired", filter);
-  }
-
-  async #look(state: LeaseFilter["state"], filter: LeasesFilter): Promise<LeaseRecord[]> {
-    return this.#store.jobs.leases({ ...listOptions.read(filter), state });
+  /** Leases that have not expired, or those that have and that no worker has reclaimed. Ordered by job. */
+  async list(filter: LeasesFilter = {}): Promise<LeaseRecord[]> {
+    return this.#store.jobs.leases(listOptions.read(filter));
   }
 
   #outcome(release: Release, attempt: number): Outcome {

@@ -364,6 +364,8 @@ export interface ListFilter {
 
 /** Which leases to list, and how many. */
 export interface LeasesFilter {
+  /** Leases that have expired, or that have not (the default). */
+  readonly state?: "active" | "expired";
   /** Leases of this worker. */
   readonly worker?: string;
   /** The last one of the page before. */

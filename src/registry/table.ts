@@ -3,9 +3,14 @@ import { shortIds } from "../core/id.ts";
 import { isKnownVersion } from "../core/version.ts";
 import { type Cell, counted, moment, printable, relative, span, table } from "../terminal/table.ts";
 import type { Colors, Terminal } from "../terminal/terminal.ts";
-import { isGone } from "./heartbeat.ts";
 import type { UnregisteredWorker, WorkerRecord, WorkerState } from "./worker-record.ts";
 import { driftOf } from "./workers.ts";
+
+/** A worker without what identifies its process on its host. */
+export interface WorkerView extends Omit<WorkerRecord, "hostBoot" | "processStart"> {
+  /** Its process ran on this host, and exists no longer. */
+  readonly gone: boolean;
+}
 
 /** From this width on, the table also shows where the workers run. */
 const WIDE = 120;
@@ -13,7 +18,7 @@ const WIDE = 120;
 const BYTES_PER_MB = 1e6;
 
 export function workerTable(
-  workers: readonly WorkerRecord[],
+  workers: readonly WorkerView[],
   others: readonly UnregisteredWorker[],
   { columns, colors }: Pick<Terminal, "columns" | "colors">,
 ): string[] {
@@ -83,10 +88,10 @@ export function portraitOfUnregistered(worker: UnregisteredWorker, { colors }: T
   });
 }
 
-const rest = ({ id, type }: WorkerRecord): string => id.slice(type.length + 1);
+const rest = ({ id, type }: WorkerView): string => id.slice(type.length + 1);
 
 /** Short ids that can be typed: the type, and enough of the rest to tell them apart. */
-function shortNames(workers: readonly WorkerRecord[]): Map<string, string> {
+function shortNames(workers: readonly WorkerView[]): Map<string, string> {
   const short = shortIds(workers.map(rest), []);
   return new Map(
     workers.map((worker) => [
@@ -97,7 +102,7 @@ function shortNames(workers: readonly WorkerRecord[]): Map<string, string> {
 }
 
 /** Combines the status with the desired state. A dead worker may not have recorded its end. */
-function standing(worker: WorkerRecord): string {
+function standing(worker: WorkerView): string {
   const { status, reason, desiredState } = worker;
   if (status === "stopped") return reason === null || reason === "asked" ? status : reason;
   return (
@@ -107,10 +112,10 @@ function standing(worker: WorkerRecord): string {
 }
 
 /** Why a worker that has not stopped is dead; null: it is alive, as far as this host can tell. */
-function deathOf(worker: WorkerRecord): "gone" | "stale" | "hung" | null {
-  const { liveness } = worker;
+function deathOf(worker: WorkerView): "gone" | "stale" | "hung" | null {
+  const { liveness, gone } = worker;
   if (liveness === "stopped") return null;
-  if (isGone(worker)) return "gone";
+  if (gone) return "gone";
   return liveness === "alive" ? null : liveness;
 }
 
@@ -123,7 +128,7 @@ const TONES = {
   stopped: "dim",
 } as const satisfies Record<WorkerState, keyof Colors>;
 
-function paintOf(colors: Colors, worker: WorkerRecord): (text: string) => string {
+function paintOf(colors: Colors, worker: WorkerView): (text: string) => string {
   const { status, desiredState, reason } = worker;
   if (deathOf(worker) !== null) return colors.red;
   if (status === "running" && desiredState !== "run") return colors.yellow;
@@ -131,7 +136,7 @@ function paintOf(colors: Colors, worker: WorkerRecord): (text: string) => string
   return colors[TONES[status]];
 }
 
-export function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
+export function portrait(worker: WorkerView, { colors }: Terminal): string[] {
   const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all these times are
   return linesOf(worker.id, colors, {
     status: paintOf(colors, worker)(standing(worker)),

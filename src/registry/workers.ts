@@ -1,6 +1,6 @@
 /** Lists workers and sets their desired states. */
 import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";
@@ -200,6 +200,18 @@ export class Workers {
   }
 }
 
+export class WorkerNotFoundError extends HoldfastError {
+  constructor(message: string) {
+    super("WORKER_NOT_FOUND", message);
+  }
+}
+
+export function notLive(id: string): WorkerNotFoundError {
+  return new WorkerNotFoundError(
+    `Worker ${id} does not exist or has stopped. List workers with 'holdfast workers'.`,
+  );
+}
+
 function targetOf(target: WorkerTarget): Command["target"] {
   if (target === "all") return { all: true };
   if (typeof target === "object" && target !== null) {
@@ -251,13 +263,15 @@ export function isRunnable(
   );
 }
 
+type Built = Pick<WorkerRecord, "type" | "status" | "version" | "startedAt">;
+
 /** Running workers whose build is known. */
-function runningOf(workers: readonly WorkerRecord[]): WorkerRecord[] {
+function runningOf(workers: readonly Built[]): Built[] {
   return workers.filter(({ status, version }) => status === "running" && isKnownVersion(version));
 }
 
 /** Where workers of one name run different builds. */
-export function driftOf(workers: readonly WorkerRecord[]): Drift[] {
+export function driftOf(workers: readonly Built[]): Drift[] {
   return [...Map.groupBy(runningOf(workers), ({ type }) => type)]
     .map(([type, some]) => ({ type, versions: byBuild(some).map(({ version }) => version) }))
     .filter(({ versions }) => versions.length > 1);

@@ -7,7 +7,8 @@ import type { ChildrenIn } from "../core/item.ts";
 import { decode } from "../core/json.ts";
 import { checkWhole } from "../core/options.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { wholeId, wholeNumber } from "../terminal/arguments.ts";
+import { wholeNumber } from "../terminal/arguments.ts";
+import { wholeId } from "../terminal/ids.ts";
 import { BadUsageError } from "../terminal/failure.ts";
 import {
   type Cell,

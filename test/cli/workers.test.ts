@@ -131,7 +131,10 @@ suite("holdfast workers", () => {
     const { id } = await only();
     const short = id.slice(0, "mailer-".length + 13);
     const plain = new Proxy({}, { get: () => (text: string) => text }) as Colors;
-    const narrow = workerTable([await only()], [], { columns: 80, colors: plain });
+    const narrow = workerTable([{ ...(await only()), gone: false }], [], {
+      columns: 80,
+      colors: plain,
+    });
     assert.match(narrow[1] ?? "", new RegExp(`^${short} +running +3f2a91c +\\S+ +\\d+ +\\d+$`));
     assert.match((await desk.holdfast(["workers", "show", short])).stdout, new RegExp(`^${id}\n`));
     assert.equal((await desk.json(["workers", "resume", "mailer-"])).workers[0], id);

@@ -61,7 +61,7 @@ suite("a worker in another process", () => {
     assert.deepEqual(child.of("aborted"), [{ id: job.id, code: "SHUTTING_DOWN" }]);
     const { status, attempts } = await job.get();
     assert.deepEqual({ status, attempts }, { status: "pending", attempts: 0 });
-    assert.deepEqual(await holdfast.leases.active(), []);
+    assert.deepEqual(await holdfast.leases.list(), []);
   });
 
   test("ends by itself and well when it is closed at once, or while it is idle", async () => {

@@ -61,7 +61,7 @@ suite("a task that blocks the event loop", { concurrency: true }, () => {
     await blockOne({ ms: 3 * LEASE_MS }, async ({ holdfast, busy, idle, job }) => {
       const heartbeats = new Set<number>();
       await until("it is done", async () => {
-        const [lease] = await holdfast.leases.active();
+        const [lease] = await holdfast.leases.list();
         if (lease !== undefined) heartbeats.add(lease.heartbeatAt);
         return (await job.get()).status === "done";
       });

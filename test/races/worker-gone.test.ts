@@ -32,7 +32,7 @@ for (const { name, skip, place: open } of drawnEngines("gone")) {
           await using killed = victim(url);
           await killed.until("ready");
           const jobs = await holdfast.enqueueMany(hold, nothing);
-          await until("it has them", async () => (await holdfast.leases.active()).length === JOBS);
+          await until("it has them", async () => (await holdfast.leases.list()).length === JOBS);
           const start = () => holdfast.startWorker({ ...worker, tasks: [hold] });
           if (successor === "runs beside it") await start();
           const killedAt = performance.now();

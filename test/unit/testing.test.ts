@@ -331,7 +331,7 @@ suite("a drain", () => {
       kit.drain([again], { attempts: 50 }),
       (error) => error instanceof DrainLimitError && error.attempts === 50,
     );
-    assert.deepEqual(await holdfast.leases.active(), []);
+    assert.deepEqual(await holdfast.leases.list(), []);
     assert.equal((await holdfast.jobs.list({ status: "pending" })).length, 1);
   });
 

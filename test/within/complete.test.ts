@@ -193,7 +193,7 @@ for (const { name, skip, place: open } of sampledEngines) {
       const job = await holdfast.enqueue(taskName(), null);
       await begun.promise;
       await until("its lease is over", async () =>
-        (await holdfast.leases.expired()).some(({ id }) => id === job.id),
+        (await holdfast.leases.list({ state: "expired" })).some(({ id }) => id === job.id),
       );
       // SQLite lets nobody write meanwhile.
       const taken = name === "SQLite" ? [] : await holdfast.leases.resetExpired({ grace: 0 });

@@ -97,7 +97,7 @@ suite("a worker that is stopped twice", () => {
     assert.equal(worker.status().running, 0, "it said it had stopped while a job ran");
     const { status, attempts, crashes } = await job.get();
     assert.deepEqual({ status, attempts, crashes }, { status: "pending", attempts: 0, crashes: 0 });
-    assert.deepEqual(await holdfast.leases.active(), []);
+    assert.deepEqual(await holdfast.leases.list(), []);
   });
 });
 

@@ -89,7 +89,7 @@ suite("leases.acquire", () => {
       leases.map(({ id, input }) => [id, input]),
       readable.map(({ id }, index) => [id, index + 1]),
     );
-    const active = (await holdfast.leases.active()).map(({ id }) => id);
+    const active = (await holdfast.leases.list()).map(({ id }) => id);
     assert.deepEqual(active.toSorted(), readable.map(({ id }) => id).toSorted());
     assert.equal(await statusOf(holdfast.store, unreadable.id), "failed");
   });
@@ -144,9 +144,9 @@ suite("an invalid option is refused by its name", () => {
     ["a worker without options", "options", (it) => start(it, untyped(null))],
     ["enqueue options null", "options", (it) => it.enqueue(echo, 1, untyped(null))],
     ["a run at no Date can name", "runAt", (it) => it.enqueue(echo, 1, { runAt: 8.64e15 + 1 })],
-    ["a filter of leases misspelt", "wroker", (it) => it.leases.active(untyped({ wroker: "w" }))],
-    ["a negative limit", "limit", (it) => it.leases.active({ limit: -1 })],
-    ["a limit as text", "limit", (it) => it.leases.expired({ limit: untyped("x") })],
+    ["a filter of leases misspelt", "wroker", (it) => it.leases.list(untyped({ wroker: "w" }))],
+    ["a negative limit", "limit", (it) => it.leases.list({ limit: -1 })],
+    ["a limit as text", "limit", (it) => it.leases.list({ state: "expired", limit: untyped("x") })],
     ["a grace misspelt", "graec", (it) => it.leases.resetExpired(untyped({ graec: 1 }))],
     ["a lease misspelt", "laese", (it) => it.leases.extend(fence, untyped({ laese: "1s" }))],
     ["subscribing a number", "onPending", async (it) => it.subscribe("default", untyped(5))],

@@ -168,7 +168,7 @@ async function backlog(holdfast: Holdfast, lease: Duration): Promise<Backlog> {
   const isFull = (): boolean => slowRuns && worker.status().buffered > 0;
   await until("the slow job runs and others wait", isFull);
   const waiting = new Set(behind.map(({ id }) => id));
-  const leases = (await holdfast.leases.active()).filter(({ id }) => waiting.has(id));
+  const leases = (await holdfast.leases.list()).filter(({ id }) => waiting.has(id));
   const buffered = new Map(leases.map((one) => [one.id, one]));
   assert.ok(buffered.size > 0);
   return { worker, buffered, reasons, goOn: () => hold.resolve() };
@@ -244,7 +244,7 @@ suite("a lease renewer whose thread dies", () => {
     await until(
       "all are renewed",
       async () => {
-        for (const { id, heartbeatAt } of await holdfast.leases.active()) {
+        for (const { id, heartbeatAt } of await holdfast.leases.list()) {
           if (heartbeatAt > (buffered.get(id)?.heartbeatAt ?? Infinity)) renewed.add(id);
         }
         return renewed.size === buffered.size;

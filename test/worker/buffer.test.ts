@@ -68,7 +68,7 @@ async function backlog(options: { lease?: Duration } = {}): Promise<Backlog> {
   const worker = await holdfast.startWorker({ tasks: [task], concurrency: 1, lease, grace: "1h" });
   await until("the slow job runs", () => runs.has(slow.id));
   await until("jobs wait behind it", () => worker.status().buffered > 0);
-  const leased = new Set((await holdfast.leases.active()).map(({ id }) => id));
+  const leased = new Set((await holdfast.leases.list()).map(({ id }) => id));
   const buffered = behind.map(({ id }) => id).filter((id) => leased.has(id));
   assert.ok(buffered.length > 0);
   return {
@@ -99,7 +99,7 @@ suite("a job that waits in a worker for its turn", () => {
     await using line = await backlog();
     const { holdfast, worker, slow, buffered, runs } = line;
     const stopped = worker.stop();
-    await until("they are back", async () => (await holdfast.leases.active()).length === 1);
+    await until("they are back", async () => (await holdfast.leases.list()).length === 1);
     for (const id of buffered) {
       const job = await holdfast.jobs.get(id);
       assert.deepEqual([job?.status, job?.attempts], ["pending", 0]);
@@ -139,7 +139,7 @@ suite("a job that waits in a worker for its turn", () => {
     await using line = await backlog({ lease: SHORT_LEASE_MS });
     const { holdfast, worker, buffered, runs } = line;
     const [lost = ""] = buffered;
-    const lease = (await holdfast.leases.active()).find(({ id }) => id === lost);
+    const lease = (await holdfast.leases.list()).find(({ id }) => id === lost);
     const { epoch = 0 } = lease ?? {};
     // As good as lost: the fence is not current any more, and the next claim is at another epoch.
     const outcome = { kind: "suspended", delayMs: 3_600_000 } as const;
@@ -169,7 +169,7 @@ suite("a job that waits in a worker for its turn", () => {
 async function renewals(holdfast: Holdfast, count: number): Promise<void> {
   const heartbeats = new Set<number>();
   await until(`leases were renewed ${count} times`, async () => {
-    const [lease] = await holdfast.leases.active({ limit: 1 });
+    const [lease] = await holdfast.leases.list({ limit: 1 });
     if (lease !== undefined) heartbeats.add(lease.heartbeatAt);
     return heartbeats.size > count;
   });

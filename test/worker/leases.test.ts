@@ -239,17 +239,17 @@ suite("expired leases", () => {
     const { job } = await heldJob(kit);
     await kit.holdfast.enqueue(echo, 2);
     await leases.acquire({ worker: "long", lease: "1h" });
-    assert.equal((await leases.active()).length, 2);
-    assert.deepEqual(await leases.expired(), []);
+    assert.equal((await leases.list()).length, 2);
+    assert.deepEqual(await leases.list({ state: "expired" }), []);
     await kit.clock.advance("31s");
     assert.deepEqual(
-      (await leases.active()).map(({ worker }) => worker),
+      (await leases.list()).map(({ worker }) => worker),
       ["long"],
     );
-    const [expired] = await leases.expired();
+    const [expired] = await leases.list({ state: "expired" });
     assert.deepEqual([expired?.id, expired?.worker], [job.id, "by-hand"]);
-    assert.deepEqual(await leases.expired({ worker: "long" }), []);
-    assert.equal((await leases.active({ worker: "long", limit: 1 })).length, 1);
+    assert.deepEqual(await leases.list({ state: "expired", worker: "long" }), []);
+    assert.equal((await leases.list({ worker: "long", limit: 1 })).length, 1);
   });
 
   test("are reclaimed after the grace period and not before: to be retried, with a trace", async () => {

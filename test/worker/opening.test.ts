@@ -91,7 +91,7 @@ suite("a Holdfast that was closed", () => {
     "leases.extend": (holdfast) => holdfast.leases.extend(fence),
     "leases.release": (holdfast) => holdfast.leases.release(fence, { as: "released" }),
     "leases.resetExpired": (holdfast) => holdfast.leases.resetExpired(),
-    "leases.active": (holdfast) => holdfast.leases.active(),
+    "leases.list": (holdfast) => holdfast.leases.list(),
     stats: (holdfast) => holdfast.stats(),
     startWorker: (holdfast) => holdfast.startWorker({ tasks: [echo] }),
     subscribe: async (holdfast) => holdfast.subscribe("default", () => {}),

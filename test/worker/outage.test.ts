@@ -216,7 +216,7 @@ suite("while the database is away", () => {
     const worker = await holdfast.startWorker({ tasks: [task], lease: "30s" });
     const job = await holdfast.enqueue(task, null);
     await clock.advance("1m");
-    const [lease] = await holdfast.leases.active();
+    const [lease] = await holdfast.leases.list();
     outage.down = true;
     await clock.advance("1m");
     assert.equal(lost.length, 1);

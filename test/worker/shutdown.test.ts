@@ -11,7 +11,10 @@ import { withOutage, wrapStore } from "./wrapped-store.ts";
 after(assertNothingRuns);
 
 async function leasesOf(holdfast: Holdfast): Promise<string[]> {
-  const leases = [...(await holdfast.leases.active()), ...(await holdfast.leases.expired())];
+  const leases = [
+    ...(await holdfast.leases.list()),
+    ...(await holdfast.leases.list({ state: "expired" })),
+  ];
   return leases.map(({ id }) => id);
 }
 

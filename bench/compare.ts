@@ -21,14 +21,8 @@ import type { Order } from "./questions/question.ts";
 import { Results, type LeftOut } from "./results.ts";
 import { describeServer, getServers } from "./servers.ts";
 import { SYSTEMS } from "./systems/all.ts";
-import {
-  ENGINES,
-  keyOf,
-  QUESTIONS,
-  type EngineName,
-  type QuestionName,
-  type System,
-} from "./systems/system.ts";
+import { ENGINES, type EngineName } from "./places.ts";
+import { keyOf, QUESTIONS, type QuestionName, type System } from "./systems/system.ts";
 
 /** So many jobs, at most, see whether a system works at all and have its code compiled. */
 const WARM_UP_JOBS = 2_000;

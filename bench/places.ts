@@ -6,7 +6,9 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { Client } from "pg";
 import { scratchDatabase, urlOf } from "../test/support/servers.ts";
-import type { EngineName } from "./systems/system.ts";
+
+export const ENGINES = ["sqlite", "postgres", "mariadb", "redis"] as const;
+export type EngineName = (typeof ENGINES)[number];
 
 const KEYS_AT_ONCE = 1_000;
 

@@ -13,7 +13,8 @@ import {
 import type { Machine } from "./machine.ts";
 import { versionOf } from "./peers.ts";
 import type { Figures, Metric, Order } from "./questions/question.ts";
-import { keyOf, type EngineName, type System } from "./systems/system.ts";
+import type { EngineName } from "./places.ts";
+import { keyOf, type System } from "./systems/system.ts";
 
 export interface LeftOut {
   readonly system: string;

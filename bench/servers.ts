@@ -7,7 +7,7 @@ import { KNOWN, type ServerName } from "../scripts/services/names.ts";
 import { Supply } from "../scripts/services/supply.ts";
 import { urlOf } from "../test/support/servers.ts";
 import { progress } from "./figures.ts";
-import type { EngineName } from "./systems/system.ts";
+import type { EngineName } from "./places.ts";
 
 const SERVERS: Readonly<Record<EngineName, ServerName | null>> = {
   sqlite: null,

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { isBuiltin } from "node:module";
-import { join, sep } from "node:path";
+import { join, posix, sep } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type CodeSplittingNameFunction } from "rolldown";
 import { bundledName } from "../src/core/version.ts";
@@ -37,8 +37,8 @@ const ENTRIES = [
   "cli/main",
   "cli/example-tasks",
   "isolation/child",
-  "verify/producer-process",
-  "verify/worker-process",
+  "../verify/producer-process",
+  "../verify/worker-process",
 ];
 
 /** It shares nothing with the thread that starts it, so it is one small file. */
@@ -59,7 +59,7 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   watch: ["alerts/alerts.ts", "doctor/doctor.ts", "monitoring/monitor.ts"],
   service: ["cli/start.ts"],
   server: ["app/server.ts", "monitoring/{metrics,health}.ts"],
-  commands: ["*/*command.ts", "cli/{enqueue,job,top,settings}.ts"],
+  commands: ["*/*command.ts", "../verify/*command.ts", "cli/{enqueue,job,top,settings}.ts"],
 };
 
 /** Those that bundlers of applications read stay, such as `webpackIgnore`. */
@@ -86,7 +86,7 @@ const DATA = ["database/migrations"];
 
 /** Bundles the package's modules, as they stand, into a folder. */
 export async function bundleInto(folder: string): Promise<void> {
-  const paths = ENTRIES.map((path) => `src/${path}.ts`);
+  const paths = ENTRIES.map((path) => posix.join("src", `${path}.ts`));
   await bundle(paths, folder);
 }
 

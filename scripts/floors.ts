@@ -1,13 +1,12 @@
 /**
- * The house rules of src/ and page/ that no lint rule can check: who may import whom, where drivers and SQL
- * stand, what files are called, and that nobody reads the clock behind the runtime's back. And the types that the dashboard's
- * page has of the API are those of the API.
+ * The house rules of src/, verify/ and page/ that no lint rule can check: who may import whom, where drivers and SQL stand, what
+ * files are called, and that only the runtime reads the clock. And the page's types of the API are those of the API.
  *
- * Circles, file and function lengths, default exports and the other clocks are .oxlintrc.json's.
+ * Circles, file and function lengths, default exports and the other clocks are .oxlintrc.json's; unused exports knip's.
  */
 import { globSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
-import { importsOf, tokenize, type Import, type Token } from "./tokens.ts";
+import { type Node, parseSync, Visitor } from "oxc-parser";
 
 /**
  * The order of the folders, from the ground up. A folder imports itself and folders of lower rows, type imports included;
@@ -73,7 +72,11 @@ const ENTRIES = new Set([
   "app/dashboard.ts",
 ]);
 const RUNTIME = "core/runtime.ts";
-/** The page of the dashboard shows text only: a string never becomes HTML. */
+/** The folders beside src/. The torture kit uses what stands in src/, and only the shell loads it. */
+const BESIDE = /^(?:verify|page)\//;
+/** The page of the dashboard runs in a browser: it shares no code with the rest, and shows text only. */
+const PAGE = "page/";
+const PAGE_PACKAGE = /^preact(?:\/|$)/;
 const MAKES_HTML = new Set([
   "dangerouslySetInnerHTML",
   "innerHTML",
@@ -82,6 +85,8 @@ const MAKES_HTML = new Set([
   "srcdoc",
   "DOMParser",
 ]);
+
+const BANNED = /\b(?:whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/i;
 
 export interface Problem {
   /** Relative to the root folder, with forward slashes. */
@@ -92,81 +97,83 @@ export interface Problem {
 
 type Finding = Omit<Problem, "file">;
 
-/** Checks every TypeScript file under `root`, the folder that holds core/, jobs/ and the others. */
+/** What a file says that a rule is about. */
+interface Facts {
+  readonly imports: readonly { readonly specifier: string; readonly line: number }[];
+  /** The lines that read the clock through Date. */
+  readonly clocks: readonly number[];
+}
+
+/** Checks every TypeScript file in src/ and beside it. */
 export function checkFloors(root: string): Problem[] {
-  return checkAll(root, checkFile);
+  const files = globSync("{src,verify,page}/**/*.{ts,tsx,mts,cts}", { cwd: root });
+  return files
+    .map((file) => file.replaceAll("\\", "/"))
+    .toSorted()
+    .flatMap((file) =>
+      checkFile(addressOf(file), readFileSync(join(root, file), "utf8")).map((finding) => ({
+        file,
+        ...finding,
+      })),
+    );
 }
 
-/** The page of the dashboard runs in a browser: it shares no code with the rest. */
-export function checkPage(root: string): Problem[] {
-  return checkAll(root, (file, source) => [
-    ...checkName(file),
-    ...checkText(source),
-    ...checkExceptions(source),
-    ...importsOf(tokenize(source)).flatMap(({ specifier, line }) => {
-      const isOutside = specifier.startsWith(".")
-        ? targetOf(file, specifier).startsWith("..")
-        : !/^preact(?:\/|$)/.test(specifier);
-      const sentence = `The page shares no code with the rest: it does not import ${specifier}.`;
-      return isOutside ? [{ line, sentence }] : [];
-    }),
-  ]);
+/** The path in src/, or in the workspace. */
+function addressOf(path: string): string {
+  return path.startsWith("src/") ? path.slice("src/".length) : path;
 }
 
-function checkAll(root: string, check: (file: string, source: string) => Finding[]): Problem[] {
-  const files = globSync("**/*.{ts,tsx,mts,cts}", { cwd: root }).map(withForwardSlashes).toSorted();
-  const sources = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
-  const problems = files.flatMap((file) =>
-    check(file, sources.get(file) ?? "").map((finding) => ({ file, ...finding })),
-  );
-  return [...problems, ...checkCircles(sources)];
+const isDate = (node: Node): boolean => node.type === "Identifier" && node.name === "Date";
+
+function factsOf(file: string, source: string): Facts {
+  const imports: { specifier: string; line: number }[] = [];
+  const clocks: number[] = [];
+  const lineOf = (node: { readonly start: number }): number =>
+    source.slice(0, node.start).split("\n").length;
+  const add = (node: Node | null): void => {
+    const specifier = node === null ? undefined : textOf(node);
+    if (node !== null && specifier !== undefined) imports.push({ specifier, line: lineOf(node) });
+  };
+  new Visitor({
+    ImportDeclaration: ({ source: from }) => add(from),
+    ExportNamedDeclaration: ({ source: from }) => add(from),
+    ExportAllDeclaration: ({ source: from }) => add(from),
+    ImportExpression: ({ source: from }) => add(from),
+    TSImportType: ({ source: from }) => add(from),
+    NewExpression(node) {
+      if (isDate(node.callee) && node.arguments.length === 0) clocks.push(lineOf(node));
+    },
+    CallExpression(node) {
+      if (isDate(node.callee)) clocks.push(lineOf(node));
+      if (node.callee.type !== "MemberExpression") return;
+      const { property } = node.callee;
+      const isModule = property.type === "Identifier" && property.name === "getBuiltinModule";
+      if (isModule) add(node.arguments[0] ?? null);
+    },
+  }).visit(parseSync(file, source).program);
+  return { imports, clocks };
 }
 
-/** The linter's rule about circles leaves type imports out: a reader has to follow those too. */
-function checkCircles(sources: ReadonlyMap<string, string>): Problem[] {
-  const importsIn = (file: string): string[] =>
-    importsOf(tokenize(sources.get(file) ?? "")).flatMap(({ specifier }) => {
-      const target = targetOf(file, specifier);
-      return specifier.startsWith(".") && sources.has(target) ? [target] : [];
-    });
-  const left = new Map([...sources.keys()].map((file) => [file, new Set(importsIn(file))]));
-  // A file whose imports are all known to be in no circle is in none itself. What is left at the end is.
-  for (let before = -1; before !== left.size;) {
-    before = left.size;
-    for (const [file, targets] of left) {
-      if (![...targets].some((target) => left.has(target) && target !== file)) left.delete(file);
-    }
-  }
-  const circle = circleIn(left);
-  if (circle.length === 0) return [];
-  const sentence = `A circle of imports, types included: ${[...circle, circle[0]].join(" → ")}.`;
-  return [{ file: circle[0] ?? "", line: 1, sentence }];
-}
-
-/** One circle, if every file imports another one of these. */
-function circleIn(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
-  const path: string[] = [];
-  let file = graph.keys().next().value;
-  while (file !== undefined && !path.includes(file)) {
-    path.push(file);
-    file = [...(graph.get(file) ?? [])].find((target) => graph.has(target));
-  }
-  return file === undefined ? [] : path.slice(path.indexOf(file));
+/** Of a string, with or without quotes of a template. */
+function textOf(node: Node): string | undefined {
+  if (node.type === "Literal") return typeof node.value === "string" ? node.value : undefined;
+  if (node.type !== "TemplateLiteral" || node.quasis.length !== 1) return undefined;
+  return node.quasis[0]?.value.cooked ?? undefined;
 }
 
 function checkFile(file: string, source: string): Finding[] {
-  const tokens = tokenize(source);
+  const { imports, clocks } = factsOf(file, source);
   return [
     ...checkPlace(file),
     ...checkName(file),
-    ...importsOf(tokens).flatMap((imported) => checkImport(file, imported)),
-    ...checkClock(file, tokens),
+    ...imports.flatMap(({ specifier, line }) => checkImport(file, specifier, line)),
+    ...(file.startsWith(PAGE) ? checkText(source) : checkClock(file, clocks)),
     ...checkExceptions(source),
+    ...checkWords(source),
   ];
 }
-
 function checkPlace(file: string): Finding[] {
-  if (file === "index.ts" || FLOORS.has(folderOf(file))) return [];
+  if (file === "index.ts" || file.startsWith(PAGE) || FLOORS.has(folderOf(file))) return [];
   return [atTop(`Only index.ts stands outside the folders ${ORDER.flat().join(", ")}.`)];
 }
 
@@ -184,21 +191,22 @@ function checkName(file: string): Finding[] {
   return findings;
 }
 
-function checkImport(file: string, { specifier, line }: Import): Finding[] {
-  if (!specifier.startsWith(".")) {
-    const sentence = forbidsPackage(file, specifier);
-    return sentence === undefined ? [] : [{ line, sentence }];
-  }
-  const sentence = forbidsFile(file, targetOf(file, specifier));
+function checkImport(file: string, specifier: string, line: number): Finding[] {
+  const sentence = specifier.startsWith(".")
+    ? forbidsFile(file, targetOf(file, specifier))
+    : forbidsPackage(file, specifier);
   return sentence === undefined ? [] : [{ line, sentence }];
 }
 
-/** What a relative import names, from the root folder. */
-function targetOf(file: string, specifier: string): string {
-  return posix.normalize(posix.join(posix.dirname(file), specifier));
+/** Null: it stands in none of the folders. */
+function targetOf(file: string, specifier: string): string | null {
+  const from = BESIDE.test(file) ? file : `src/${file}`;
+  const target = posix.join(posix.dirname(from), specifier);
+  return target.startsWith("src/") || BESIDE.test(target) ? addressOf(target) : null;
 }
 
 function forbidsPackage(file: string, specifier: string): string | undefined {
+  if (file.startsWith(PAGE) && !PAGE_PACKAGE.test(specifier)) return sharesNoCode(specifier);
   if (specifier === "holdfast" || specifier.startsWith("holdfast/")) {
     return "The package does not import itself by name: use the relative path.";
   }
@@ -210,8 +218,9 @@ function forbidsPackage(file: string, specifier: string): string | undefined {
   return `Only ${homes.join(" and ")} imports the driver ${driver}.`;
 }
 
-function forbidsFile(file: string, target: string): string | undefined {
-  if (target.startsWith("..")) return "Nothing in src/ imports what stands outside it.";
+function forbidsFile(file: string, target: string | null): string | undefined {
+  if (target === null)
+    return "Nothing imports what stands outside src/ and the workspaces beside it.";
   if (file === "index.ts") return undefined;
   if (file.startsWith(ALONE) && !target.startsWith(ALONE)) {
     return `${ALONE} shares no code with what it judges: it does not import ${target}.`;
@@ -219,6 +228,8 @@ function forbidsFile(file: string, target: string): string | undefined {
   if (WITHOUT_SQL.test(file) && target === "database/sql.ts") {
     return `${file} writes no SQL: give the feature's store a method instead of importing ${target}.`;
   }
+  if (file.startsWith(PAGE) && target.startsWith(PAGE)) return undefined;
+  if (file.startsWith(PAGE) || target.startsWith(PAGE)) return sharesNoCode(target);
   const [from, to] = [folderOf(file), folderOf(target)];
   if (from === to || ENTRIES.has(file)) return undefined;
   if (!FLOORS.has(to)) return `${target} is on no floor, so nothing imports it.`;
@@ -233,6 +244,11 @@ function forbidsFile(file: string, target: string): string | undefined {
   return undefined;
 }
 
+function sharesNoCode(target: string): string {
+  return `${PAGE} and the rest share no code: no import leads to ${target}.`;
+}
+
+/** Everything on the page is text: a string never becomes HTML. */
 function checkText(source: string): Finding[] {
   return source.split("\n").flatMap((text, index) => {
     const word = text.split(/\W+/).find((one) => MAKES_HTML.has(one));
@@ -242,22 +258,22 @@ function checkText(source: string): Finding[] {
 }
 
 /** No lint rule knows `new Date()` from `new Date(at)`: the first reads the clock, the second does not. */
-function checkClock(file: string, tokens: readonly Token[]): Finding[] {
+function checkClock(file: string, clocks: readonly number[]): Finding[] {
   if (file === RUNTIME) return [];
-  return tokens.flatMap(({ line }, at) => {
-    if (!readsClock(tokens[at - 1], tokens.slice(at, at + 3))) return [];
-    return [{ line, sentence: `Time is a parameter: only ${RUNTIME} reads the clock.` }];
+  const sentence = `Time is a parameter: only ${RUNTIME} reads the clock.`;
+  return clocks.map((line) => ({ line, sentence }));
+}
+
+/** The field, or plain English, has a better word for each. */
+function checkWords(source: string): Finding[] {
+  return source.split("\n").flatMap((text, index) => {
+    const [word] = BANNED.exec(text) ?? [];
+    if (word === undefined) return [];
+    return [{ line: index + 1, sentence: `'${word}': name the actor, or use the field's term.` }];
   });
 }
 
-function readsClock(before: Token | undefined, [name, open, close]: readonly Token[]): boolean {
-  if (name?.kind !== "word" || name.text !== "Date") return false;
-  const called = open?.text === "(";
-  if (before?.text === "new") return !called || close?.text === ")";
-  return called && before?.text !== ".";
-}
-
-/** Whoever silences a rule says why, in the form the linter reads: `oxlint-disable-… rule -- reason`. */
+/** A silenced rule has its reason, in the form that the linter reads: `oxlint-disable-… rule -- reason`. */
 function checkExceptions(source: string): Finding[] {
   return source.split("\n").flatMap((text, index) => {
     if (!/\b(?:ox|es)lint-disable/.test(text) || /\s--\s+\S/.test(text)) return [];
@@ -279,16 +295,8 @@ function floorOf(folder: string): number {
   return FLOORS.get(folder) ?? Number.NaN;
 }
 
-function withForwardSlashes(path: string): string {
-  return path.replaceAll("\\", "/");
-}
-
 if (import.meta.main) {
-  const root = join(import.meta.dirname, "..");
-  const problems = [
-    ...checkFloors(join(root, "src")).map((one) => ({ ...one, file: `src/${one.file}` })),
-    ...checkPage(join(root, "page")).map((one) => ({ ...one, file: `page/${one.file}` })),
-  ];
+  const problems = checkFloors(join(import.meta.dirname, ".."));
   for (const { file, line, sentence } of problems) console.error(`${file}:${line} ${sentence}`);
   // Loaded late: the tests of the floors need no API.
   const { apiTypesProblem } = await import("./api-types.ts");

@@ -1,8 +1,8 @@
 /** Ours: a whole worker at its defaults, on each engine. */
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { urlOf } from "../../test/support/servers.ts";
-import type { Place } from "../places.ts";
-import { Countdown, QUESTIONS, type EngineName, type Queue, type System } from "./system.ts";
+import type { Place, EngineName } from "../places.ts";
+import { Countdown, QUESTIONS, type Queue, type System } from "./system.ts";
 
 export const noop = defineTask({ name: "noop", async run(_input: string) {} });
 

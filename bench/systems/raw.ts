@@ -2,13 +2,13 @@
  * The raw limit of a database: the store's own hot statements in a bare loop. Nothing is checked, no task is run,
  * nothing is said: what a worker adds to this is its cost.
  */
-import type { Place } from "../places.ts";
+import type { Place, EngineName } from "../places.ts";
 import { HoldfastQueue } from "./holdfast.ts";
 import { BATCH, type RawLoop } from "./raw-batch.ts";
 import { openMariadbLoop } from "./raw-mariadb.ts";
 import { openPostgresLoop } from "./raw-postgres.ts";
 import { openSqliteLoop } from "./raw-sqlite.ts";
-import type { EngineName, Queue, System } from "./system.ts";
+import type { Queue, System } from "./system.ts";
 
 type Open = (place: Place) => Promise<RawLoop>;
 

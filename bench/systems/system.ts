@@ -1,8 +1,5 @@
 /** The seam: what the bench asks of a system, ours or a peer's. */
-import type { Place } from "../places.ts";
-
-export const ENGINES = ["sqlite", "postgres", "mariadb", "redis"] as const;
-export type EngineName = (typeof ENGINES)[number];
+import type { EngineName, Place } from "../places.ts";
 
 export const QUESTIONS = ["enqueue", "drain", "pickup"] as const;
 export type QuestionName = (typeof QUESTIONS)[number];

@@ -1,6 +1,5 @@
 /** The seam: what the story of the zombie asks of a system, ours or a peer's. */
-import type { Place } from "../places.ts";
-import type { EngineName } from "../systems/system.ts";
+import type { Place, EngineName } from "../places.ts";
 
 /** At its defaults as far as a run can wait for them, or with everything shortened. */
 export const PACES = ["defaults", "short"] as const;

@@ -53,8 +53,8 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   tokens: async () => groupOf((await import("../tokens/operations.ts")).tokenCommands),
   config: async () => (await import("./settings.ts")).configCommand,
   completion: async () => (await import("./completion.ts")).completionCommand,
-  demo: async () => (await import("../verify/demo-command.ts")).demoCommand,
-  verify: async () => (await import("../verify/command.ts")).verifyCommand,
+  demo: async () => (await import("../../verify/demo-command.ts")).demoCommand,
+  verify: async () => (await import("../../verify/command.ts")).verifyCommand,
 };
 
 /** The named command, or null. */

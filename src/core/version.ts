@@ -181,14 +181,14 @@ export function packageFile(path: string): URL {
   return pathToFileURL(codeFile(join("..", path)));
 }
 
-/** A module that starts a thread or a process, by its path in the sources, such as "worker/lease-renewer-thread". */
+/** A module that starts a thread or a process, by its path from src/, such as "worker/lease-renewer-thread". */
 export function programFile(path: string): URL {
   return pathToFileURL(codeFile(isCheckout ? `${path}.ts` : `${bundledName(path)}.js`));
 }
 
-/** The name of a module in the folder of the published package. */
+/** The name of a module in the folder of the published package, which also has those of the workspaces beside src/. */
 export function bundledName(path: string): string {
-  return path.replaceAll("/", "-");
+  return path.replace(/^\.\.\//, "").replaceAll("/", "-");
 }
 
 const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { proofOf } from "../../src/verify/demo-command.ts";
-import { demoPreset, makePlan } from "../../src/verify/plan.ts";
-import type { Report } from "../../src/verify/verify.ts";
+import { proofOf } from "../../verify/demo-command.ts";
+import { demoPreset, makePlan } from "../../verify/plan.ts";
+import type { Report } from "../../verify/verify.ts";
 
 const spans = { count: 0, p50: 0, p99: 0 };
 const sound: Report = {

@@ -1,9 +1,15 @@
 /** What happened, as lines and as one SHA-256 over all of them: the same seed must give the same. */
 import { createHash } from "node:crypto";
-import type { Moment } from "./world.ts";
 
 /** Hashing many small texts costs more than joining them. */
 const CHUNK_LINES = 512;
+
+/** A decision of the scheduler. */
+interface Decision {
+  readonly owner: { readonly name: string };
+  readonly label: string;
+  readonly number: number;
+}
 
 export class Trace {
   readonly #hash = createHash("sha256");
@@ -15,8 +21,7 @@ export class Trace {
     this.#print = print;
   }
 
-  /** A decision of the scheduler. */
-  moment({ owner, label, number }: Moment, nowMs: number): void {
+  moment({ owner, label, number }: Decision, nowMs: number): void {
     this.#nowMs = nowMs;
     this.#add(`${Math.round(nowMs * 1_000)} ${number} ${owner.name} ${label}`);
     // Timers that find nothing to do would hide the rest.

@@ -10,10 +10,10 @@ import type {
   Said,
   Table,
   Witnessed,
-} from "../../src/verify/check/history.ts";
-import { judge } from "../../src/verify/check/verdict.ts";
-import { notReached } from "../../src/verify/not-reached.ts";
-import { makePlan, torturePreset } from "../../src/verify/plan.ts";
+} from "../../verify/check/history.ts";
+import { judge } from "../../verify/check/verdict.ts";
+import { notReached } from "../../verify/not-reached.ts";
+import { makePlan, torturePreset } from "../../verify/plan.ts";
 
 type Row = Record<string, string | number | null>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer U)[] ? U[] : T[K] };

@@ -1,8 +1,8 @@
 /** The torture kit on a machine that cannot do what was planned: it ends in about its time, and says what it left out. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { torturePreset } from "../../src/verify/plan.ts";
-import { verify } from "../../src/verify/verify.ts";
+import { torturePreset } from "../../verify/plan.ts";
+import { verify } from "../../verify/verify.ts";
 import { notDrawn, runSeed } from "../support/scale.ts";
 
 /** The faults take half of it. */

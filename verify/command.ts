@@ -5,14 +5,14 @@
 import { exec } from "node:child_process";
 import { promisify } from "node:util";
 import { Command, InvalidArgumentError } from "commander";
-import { formatMs } from "../core/duration.ts";
-import { HoldfastError } from "../core/errors.ts";
-import { checkWhole } from "../core/options.ts";
-import { systemRuntime } from "../core/runtime.ts";
-import { wholeNumber } from "../terminal/arguments.ts";
-import { abortOnSignal } from "../terminal/failure.ts";
-import { type Cell, count, table } from "../terminal/table.ts";
-import type { CommandKit, Terminal } from "../terminal/terminal.ts";
+import { formatMs } from "../src/core/duration.ts";
+import { HoldfastError } from "../src/core/errors.ts";
+import { checkWhole } from "../src/core/options.ts";
+import { systemRuntime } from "../src/core/runtime.ts";
+import { wholeNumber } from "../src/terminal/arguments.ts";
+import { abortOnSignal } from "../src/terminal/failure.ts";
+import { type Cell, count, table } from "../src/terminal/table.ts";
+import type { CommandKit, Terminal } from "../src/terminal/terminal.ts";
 import type { Preset } from "./plan.ts";
 import type { Progress, Report, VerifyOptions } from "./verify.ts";
 

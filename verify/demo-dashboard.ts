@@ -1,9 +1,9 @@
 /** The dashboard of the demo, on its database and in its process: the kills are seen there as they happen. */
-import { Alerts } from "../alerts/alerts.ts";
-import type { Holdfast } from "../app/holdfast.ts";
-import { type Server, startServer } from "../app/server.ts";
-import { Doctor } from "../doctor/doctor.ts";
-import { type Monitor, startMonitor } from "../monitoring/monitor.ts";
+import { Alerts } from "../src/alerts/alerts.ts";
+import type { Holdfast } from "../src/app/holdfast.ts";
+import { type Server, startServer } from "../src/app/server.ts";
+import { Doctor } from "../src/doctor/doctor.ts";
+import { type Monitor, startMonitor } from "../src/monitoring/monitor.ts";
 
 /** The demo is over in seconds, so it is observed more often than a service. */
 const INTERVAL = "1s";

@@ -3,12 +3,12 @@
  * frozen; the kit's checker proves that no order was lost and none was paid twice.
  */
 import { Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
-import { checkWhole } from "../core/options.ts";
-import { sleep, systemRuntime } from "../core/runtime.ts";
-import { wholeNumber } from "../terminal/arguments.ts";
-import { type Cell, count, counted } from "../terminal/table.ts";
-import type { CommandKit, Terminal } from "../terminal/terminal.ts";
+import { HoldfastError } from "../src/core/errors.ts";
+import { checkWhole } from "../src/core/options.ts";
+import { sleep, systemRuntime } from "../src/core/runtime.ts";
+import { wholeNumber } from "../src/terminal/arguments.ts";
+import { type Cell, count, counted } from "../src/terminal/table.ts";
+import type { CommandKit, Terminal } from "../src/terminal/terminal.ts";
 import { factTable, runKit, seconds } from "./command.ts";
 import type { DemoDashboard } from "./demo-dashboard.ts";
 import type { Plan } from "./plan.ts";

@@ -2,7 +2,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import { join } from "node:path";
-import { systemRuntime } from "../core/runtime.ts";
+import { systemRuntime } from "../src/core/runtime.ts";
 import type { Dated, Said } from "./check/history.ts";
 import type { Workload } from "./plan.ts";
 

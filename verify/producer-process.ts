@@ -6,10 +6,10 @@
  * was begun: a call without an answer may have happened, and is not repeated.
  */
 import { existsSync } from "node:fs";
-import { openHoldfast } from "../app/holdfast.ts";
-import { OutcomeUnknownError } from "../core/errors.ts";
-import { sleep, systemRuntime } from "../core/runtime.ts";
-import { sql } from "../database/sql.ts";
+import { openHoldfast } from "../src/app/holdfast.ts";
+import { OutcomeUnknownError } from "../src/core/errors.ts";
+import { sleep, systemRuntime } from "../src/core/runtime.ts";
+import { sql } from "../src/database/sql.ts";
 import {
   endWithParent,
   type ProcessConfig,
@@ -18,7 +18,7 @@ import {
   sayReady,
 } from "./process.ts";
 import { packed, plain } from "./tasks.ts";
-import type { FlowJob } from "../flows/builder.ts";
+import type { FlowJob } from "../src/flows/builder.ts";
 import { FLOW, type Piece, pieceOf } from "./plan.ts";
 
 const TICK_MS = 100;

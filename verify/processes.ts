@@ -3,8 +3,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { sleep, systemRuntime } from "../core/runtime.ts";
-import { programFile } from "../core/version.ts";
+import { sleep, systemRuntime } from "../src/core/runtime.ts";
+import { programFile } from "../src/core/version.ts";
 import type { Database } from "./database.ts";
 import type { Fault, FaultKind, Role } from "./plan.ts";
 import { type Order, type ProcessConfig, type ProcessLog, processLogPath } from "./process.ts";
@@ -190,7 +190,7 @@ export class Processes implements AsyncDisposable {
     const { folder, workers: _w, victims: _v, url, env, onEnd: _e, ...shared } = this.#config;
     const processLog = processLogPath(folder, name);
     const config: ProcessConfig = { ...shared, name, url: url(role, place), processLog, place };
-    const child = fork(programFile(`verify/${role}-process`), [JSON.stringify(config)], {
+    const child = fork(programFile(`../verify/${role}-process`), [JSON.stringify(config)], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       // Later processes reuse what the first ones compiled.
       env: { NODE_COMPILE_CACHE: join(folder, "compiled"), ...process.env, ...env(role, place) },

@@ -1,9 +1,9 @@
 /** A worker of the kit, and a lease client: they work until they are stopped or killed, and log what they do. */
-import { openHoldfast } from "../app/holdfast.ts";
-import { LeaseLostError } from "../core/errors.ts";
-import { sleep, systemRuntime } from "../core/runtime.ts";
-import type { Lease, Leases } from "../jobs/leases.ts";
-import type { Worker } from "../worker/worker.ts";
+import { openHoldfast } from "../src/app/holdfast.ts";
+import { LeaseLostError } from "../src/core/errors.ts";
+import { sleep, systemRuntime } from "../src/core/runtime.ts";
+import type { Lease, Leases } from "../src/jobs/leases.ts";
+import type { Worker } from "../src/worker/worker.ts";
 import {
   CONCURRENCY,
   GOVERNED,

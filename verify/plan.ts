@@ -1,5 +1,5 @@
 /** Which fault hits which process and when: derived from a seed before the run, so that a plan can be repeated. */
-import type { EnqueueOptions } from "../jobs/enqueue.ts";
+import type { EnqueueOptions } from "../src/jobs/enqueue.ts";
 
 export type FaultKind =
   | "kill" // kill -9 of a process

@@ -5,9 +5,9 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
-import { HoldfastError } from "../core/errors.ts";
-import { sleep, systemRuntime } from "../core/runtime.ts";
+import { type Holdfast, openHoldfast } from "../src/app/holdfast.ts";
+import { HoldfastError } from "../src/core/errors.ts";
+import { sleep, systemRuntime } from "../src/core/runtime.ts";
 import { Bank, LEDGER } from "./tasks.ts";
 import type { Columns, Rows, Table, Ticking, Witnessed } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";

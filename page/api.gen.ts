@@ -1066,6 +1066,7 @@ export type ListWorkflowsResponse = {
   readonly workflows: readonly Workflow[];
 };
 
+/** A schedule in a list. */
 export type ListedSchedule = {
   readonly name: string;
   readonly task: string;
@@ -1801,6 +1802,7 @@ export type Schedule = {
   readonly errorAt: number | null;
 };
 
+/** A schedule with its next and its last runs. */
 export type ScheduleDetails = {
   readonly name: string;
   readonly task: string;
@@ -1840,6 +1842,8 @@ export type ScheduleDetails = {
   readonly errorAt: number | null;
   /** The next five ticks. */
   readonly nextRuns: readonly number[];
+  /** The last five runs, newest first. */
+  readonly runs: readonly ScheduleRun[];
 };
 
 /** What happened at a tick. */
@@ -2620,7 +2624,7 @@ export interface Reads {
     };
     result: ListSchedulesResponse;
   };
-  /** One schedule, with its next five runs. */
+  /** One schedule, with its next five runs and its last ones. */
   "schedules/{name}": {
     input: {
       readonly name: string;
@@ -2967,14 +2971,14 @@ export interface Writes {
     } & PauseScheduleRequest;
     result: Schedule;
   };
-  /** Resume a paused schedule. */
+  /** Resume a paused schedule: it enqueues from the next tick on. */
   "schedules/{name}/resume": {
     input: {
       readonly name: string;
     } & ResumeScheduleRequest;
     result: Schedule;
   };
-  /** Enqueue one job of a schedule now. */
+  /** Enqueue one job of a schedule now, even if it is paused or a job is running. */
   "schedules/{name}/run": {
     input: {
       readonly name: string;

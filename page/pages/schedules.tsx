@@ -9,6 +9,7 @@ import type {
   ScheduleRun,
 } from "../api.gen.ts";
 import { get, post } from "../client.ts";
+import { OVERLAP_DEFAULT } from "../defaults.ts";
 import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
@@ -265,9 +266,9 @@ async function toggle(schedule: Schedule): Promise<void> {
 }
 
 const OVERLAPS = [
+  { value: "allow", text: "run both" },
   { value: "skip", text: "leave this run out" },
   { value: "queue", text: "run it afterwards" },
-  { value: "allow", text: "run both" },
 ] as const;
 
 const MISSED = [
@@ -311,7 +312,7 @@ function fieldsOf(schedule: Schedule | null): Field[] {
       name: "overlap",
       label: "If the one before still runs",
       kind: "choice" as const,
-      value: schedule?.overlap ?? "skip",
+      value: schedule?.overlap ?? OVERLAP_DEFAULT,
       choices: OVERLAPS,
     },
     {

@@ -33,7 +33,7 @@ import { leaseOperations, workerOperations } from "../registry/operations.ts";
 import { prospectsOf } from "../registry/tasks.ts";
 import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
-import { scheduleRoutes } from "../schedules/routes.ts";
+import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
 import { statsRoutes } from "../stats/routes.ts";
 import { effectRoutes, emitRoute, rerunRoutes } from "../steps/routes.ts";
@@ -224,11 +224,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(parts, findingOperations),
     ...routesOf(holdfast, alertOperations),
     ...routesOf(holdfast, workerOperations),
-    ...scheduleRoutes({
-      schedules: holdfast.schedules,
-      store: store.schedules,
-      statusesOf: (ids) => store.dashboard.brief(ids),
-    }),
+    ...routesOf(holdfast, scheduleOperations),
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),

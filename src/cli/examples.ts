@@ -43,17 +43,6 @@ workers drain --type mailer
 workers pause --all --reason 'database upgrade'
 workers resume --all
 workers limit mailer 3
-schedules list --paused
-schedules create nightly --task report.send --cron '30 2 * * *'
-schedules create sync --task shop.sync --every 15m --overlap skip
-schedules show nightly
-schedules runs nightly --limit 50
-schedules next '30 2 * * *' --time-zone Europe/Berlin
-schedules edit nightly --cron '0 3 * * *'
-schedules pause nightly --reason 'report is being rewritten'
-schedules resume nightly
-schedules run nightly
-schedules delete nightly
 queues list
 queues set mail --concurrency 5 --rate 100/1m
 queues set api --each-lane --rate 5/1s --concurrency 2

@@ -40,7 +40,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   top: async () => (await import("./top.ts")).topCommand,
   leases: async () => commandOf((await import("../registry/operations.ts")).leaseOperations.list),
   workers: async () => groupOf((await import("../registry/command.ts")).workerCommands),
-  schedules: async () => (await import("../schedules/command.ts")).schedulesCommand,
+  schedules: async () => groupOf((await import("../schedules/operations.ts")).scheduleCommands),
   locks: async () => groupOf((await import("../locks/operations.ts")).lockCommands),
   queues: async () => (await import("../queues/command.ts")).queuesCommand,
   alerts: async () => groupOf((await import("../alerts/command.ts")).alertCommands),

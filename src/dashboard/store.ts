@@ -118,7 +118,7 @@ const CALLS_MAX = 100;
 export interface Related {
   readonly id: string;
   readonly task: string;
-  readonly status: string;
+  readonly status: Status;
 }
 
 export interface Relations {

@@ -51,12 +51,11 @@ export function commandOf<App>(operation: Operation<App>): Build<App> {
   return (kit) => {
     const command = new Command(path.split(" ").at(-1)).description(about);
     for (const [field, text] of named) {
-      const isOptional = input[field]?.node.kind === "optional";
-      command.argument(isOptional ? `[${field}]` : `<${field}>`, text);
+      command.argument(isOptional(input[field]?.node) ? `[${field}]` : `<${field}>`, text);
     }
     if (cli.opensNothing !== true) command.addOption(urlOption());
     for (const [field, flag] of Object.entries(flags)) {
-      command.addOption(optionOf(field, input[field]?.node, flag));
+      command.addOption(optionOf(field, (cli.typed?.[field] ?? input[field])?.node, flag));
     }
     if (isAudited === true) command.addOption(reasonOption());
     if (after !== undefined) command.addHelpText("after", after);
@@ -92,18 +91,20 @@ interface Asked {
 export async function perform<App>(
   kit: CommandKit<App>,
   operation: Operation<App>,
-  { url, input, reason }: Asked,
+  { url, input: typed, reason }: Asked,
 ): Promise<void> {
   const { cli } = operation;
   if (cli === undefined) return;
+  const given: Record<string, unknown> = { ...(cli.inputOf?.(typed as never) ?? typed) };
   const { terminal } = kit;
   const by = { actor: actorName(), ...(reason === undefined ? {} : { reason }) };
   const notes: string[] = [];
   await using app = await openedFor(cli, kit, { url, say: (line) => void notes.push(line) });
   for (const [field, find] of Object.entries(cli.ids ?? {})) {
-    const typed = input[field];
-    if (typeof typed === "string") input[field] = await find(app, typed);
+    const prefix = given[field];
+    if (typeof prefix === "string") given[field] = await find(app, prefix);
   }
+  const input = (await cli.complete?.(app, given)) ?? given;
   const result = await operation.run(app, input, { by, ids: [] });
   if (terminal.json) terminal.printJson((await cli.json?.(result, input, app)) ?? result);
   else terminal.print(...(await cli.show(result, { app, terminal, input, notes })));
@@ -164,12 +165,20 @@ function valueOf(bare: Node, field: string, name: string): [value: string | null
     case "list":
       return [`<${field}>`, (text, before) => repeated(text, before as string[] | undefined)];
     case "text":
-      if (bare.as === "duration") return ["<duration>", duration];
+      return isDuration(bare) ? ["<duration>", duration] : [`<${field}>`, null];
+    case "union":
+      if (bare.of.some((one) => isDuration(bareOf(one).bare))) return ["<duration>", duration];
       return [`<${field}>`, null];
     default:
       return [`<${field}>`, null];
   }
 }
+
+function isOptional(node: Node | undefined): boolean {
+  return node?.kind === "about" ? isOptional(node.of) : node?.kind === "optional";
+}
+
+const isDuration = (bare: Node): boolean => bare.kind === "text" && bare.as === "duration";
 
 /** Help texts begin in lower case and have no full stop. */
 function lowered(sentence: string): string {

@@ -68,6 +68,12 @@ export interface CliSpec<App, Input, Result> {
   readonly after?: string;
   /** Fields that may be typed as the prefix of an id, with the look-up of the whole one. */
   readonly ids?: Readonly<Record<string, (app: App, typed: string) => Promise<string>>>;
+  /** Fields of the command line alone. */
+  readonly typed?: Fields;
+  /** What is typed, as an input. Runs before the database is opened. */
+  readonly inputOf?: (typed: never) => Input;
+  /** What the input needs of the database. */
+  readonly complete?: (app: App, input: Input) => Promise<Input>;
   /** Creates a missing database that was named, and migrates an old one. */
   readonly opensForWork?: boolean;
   /** It works without a database. */

@@ -40,6 +40,7 @@ const OPTIONS_BYTES_MAX = 8_192;
 export const overlaps = ["allow", "skip", "queue"] as const;
 /** What happens to a tick while the job of an earlier one has not ended. */
 export type Overlap = (typeof overlaps)[number];
+export const OVERLAP_DEFAULT = "allow";
 
 export const runOutcomes = ["enqueued", "joined", "queued", "skipped"] as const;
 /** `enqueued`: it has a job. `joined`: another job held the key. `queued`: it waits. `skipped`: the one before was running. */
@@ -154,7 +155,7 @@ const scheduleOptions = optionsOf<NewSchedule>()({
   task: needed(passed<AnyTask | string>()),
   ...terms,
   missed: by(missedOf, "once"),
-  overlap: choice(overlaps, "allow"),
+  overlap: choice(overlaps, OVERLAP_DEFAULT),
 });
 
 /**

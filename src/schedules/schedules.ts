@@ -150,7 +150,7 @@ const editOptions = optionsOf<OperatorOptions & { readonly revision?: number }>(
   ...operatorFields,
 });
 
-const removeOptions = optionsOf<OperatorOptions & { readonly force?: boolean }>()({
+const deleteOptions = optionsOf<OperatorOptions & { readonly force?: boolean }>()({
   force: yes(false),
   ...operatorFields,
 });
@@ -249,16 +249,16 @@ export class Schedules {
    * Deletes a schedule and its history; its jobs stay. One that is declared in code would come back, so it takes `force`:
    * otherwise this throws ScheduleDeclaredError.
    */
-  async remove(
+  async delete(
     name: string,
     options: OperatorOptions & {
       /** Deletes it although workers declare it in code. Default false. */
       readonly force?: boolean;
     } = {},
   ): Promise<void> {
-    const { force, ...audited } = removeOptions.read(options);
+    const { force, ...audited } = deleteOptions.read(options);
     const operator = anyOperator(audited, this.#newId);
-    await this.#store.schedules.remove(checkName("name", name), operator, { force });
+    await this.#store.schedules.delete(checkName("name", name), operator, { force });
   }
 
   /** Enqueues one job now, whatever the timing, a pause or an overlap. Returns the id of the job. */
@@ -303,16 +303,24 @@ export class Schedules {
   }
 
   /** The timing in words, and the next runs it would have. Stores nothing. */
-  async preview(options: PreviewOptions): Promise<Preview> {
-    const { count, after, ...timing } = previewOptions.read(options);
-    const row = checkTiming(timing);
-    const from = after ?? (await this.#store.db.clock());
-    return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
+  preview(options: PreviewOptions): Promise<Preview> {
+    return preview(options, () => this.#store.db.clock());
   }
 
   #by(options: OperatorOptions) {
     return anyOperator(operatorOptions.read(options), this.#newId);
   }
+}
+
+/** The timing in words, and the next runs it would have after `options.after`, or else after now. */
+export async function preview(
+  options: PreviewOptions,
+  now: () => Promise<number>,
+): Promise<Preview> {
+  const { count, after, ...timing } = previewOptions.read(options);
+  const row = checkTiming(timing);
+  const from = after ?? (await now());
+  return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
 }
 
 export function viewOf(record: ScheduleRecord): ScheduleView {

@@ -187,7 +187,7 @@ export class SqlSchedules {
   }
 
   /** Deletes a schedule and its runs; its jobs stay. Throws ScheduleDeclaredError unless `force` is given. */
-  async remove(
+  async delete(
     name: string,
     by: OperatorEntry,
     { force = false }: { readonly force?: boolean } = {},

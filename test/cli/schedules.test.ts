@@ -33,6 +33,12 @@ suite("schedules on the command line", () => {
     const shown = await say("show", "weekly");
     assert.match(shown.stdout, /Missed {7}all, at most 3\n/);
     assert.equal(shown.stdout.match(/^(Next runs)? +\d{4}-/gm)?.length, 5);
+    await say("edit", "weekly", "--priority", "7");
+    await say("edit", "weekly", "--queue", "slow");
+    assert.match(
+      (await say("show", "weekly")).stdout,
+      /"priority":7,.*"queue":"slow"|"queue":"slow".*"priority":7/,
+    );
     assert.match((await say("run", "weekly")).stdout, /Enqueued job /);
     assert.match((await say("runs", "weekly")).stdout, /enqueued by hand/);
     assert.match((await say("pause", "weekly")).stdout, /Paused/);
@@ -42,7 +48,14 @@ suite("schedules on the command line", () => {
     assert.match(missing.stderr, /There is no schedule 'weekly'/);
     const wrong = await say("create", "x", "--task", "a.b", "--cron", "61 * * * *");
     assert.match(wrong.stderr, /'61' is not valid in the minute field\. Allowed: 0 to 59/);
-    const next = await desk.holdfast(["schedules", "next", "@daily", "--json"]);
-    assert.equal((JSON.parse(next.stdout) as { words: string }).words, "At 00:00 every day (UTC)");
+    const nowhere = new Desk(); // A preview needs no database.
+    const daily = await nowhere.json(["schedules", "preview", "@daily"]);
+    assert.deepEqual([daily.words, daily.nextRuns.length], ["At 00:00 every day (UTC)", 5]);
+    const every = await nowhere.json(["schedules", "preview", "--every", "1h", "--count", "2"]);
+    assert.deepEqual(
+      [every.words, every.nextRuns[1] - every.nextRuns[0]],
+      ["Every hour", 3_600_000],
+    );
+    await nowhere[Symbol.asyncDispose]();
   });
 });

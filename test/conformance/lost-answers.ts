@@ -104,7 +104,7 @@ export const lostAnswers: Group = (open) => {
       const jobs = await jobIds(store);
       assert.ok(jobs.includes(job) && jobs.length === 3);
       losing.loseNext();
-      await losing.schedules.remove("nightly", by());
+      await losing.schedules.delete("nightly", by());
       const lines = await store.audit.list({ limit: 20 });
       assert.deepEqual(
         lines.map(({ action }) => action.slice("schedule.".length)),

@@ -133,7 +133,7 @@ const verbs: Readonly<
       assert.notEqual(await schedules.runOf(run?.job ?? ""), null);
       await schedules.pruneRuns("nightly");
       await schedules.list({ after: "n", limit: 10 });
-      await schedules.remove("nightly", by());
+      await schedules.delete("nightly", by());
     },
   },
   report: {

@@ -455,10 +455,10 @@ export const schedules: Group = (open) => {
     assert.deepEqual([everyMs, pausedBy, declaredBy], [3 * MINUTE_MS, "ada", "mailer"]);
     const names = (await store.schedules.list({ limit: 10 })).map(({ name }) => name);
     assert.deepEqual(names, ["a", "c", "theirs"]);
-    await assert.rejects(store.schedules.remove("a", by()), ScheduleDeclaredError);
-    await store.schedules.remove("a", by(), { force: true });
-    await store.schedules.remove("theirs", by());
-    await assert.rejects(store.schedules.remove("a", by()), ScheduleNotFoundError);
+    await assert.rejects(store.schedules.delete("a", by()), ScheduleDeclaredError);
+    await store.schedules.delete("a", by(), { force: true });
+    await store.schedules.delete("theirs", by());
+    await assert.rejects(store.schedules.delete("a", by()), ScheduleNotFoundError);
     const lines = await store.audit.list({ subject: "schedule a", limit: 20 });
     assert.deepEqual(
       lines.map(({ action }) => action),

@@ -367,7 +367,7 @@ const VERBS = {
     "edit",
     "pause",
     "resume",
-    "remove",
+    "delete",
     "run",
     "declare",
     "due",

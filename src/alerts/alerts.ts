@@ -5,11 +5,11 @@
  * here throws into the loop of a monitor: an outage of the database is logged once, and the next observation tries again.
  */
 import { describeError } from "../core/error-record.ts";
-import { InvalidArgumentError, StoreRefusedError } from "../core/errors.ts";
+import { StoreRefusedError } from "../core/errors.ts";
 import type { Severity } from "../database/check.ts";
-import { isId, makeIds } from "../core/id.ts";
+import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
+import { choice, idOf, optionsOf, whole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Observation } from "../monitoring/monitor.ts";
@@ -248,6 +248,8 @@ function keyOf({ rule, subject }: { readonly rule: string; readonly subject: str
   return JSON.stringify([rule, subject]);
 }
 
+export const LIMIT_DEFAULT = 50;
+
 /** Which alerts to list, and how many. */
 export interface AlertsFilter {
   /** Raised alerts (the default), raised and pending ones, or all that were ever raised. */
@@ -258,26 +260,14 @@ export interface AlertsFilter {
   readonly limit?: number;
 }
 
-const KNOWN = new Set(["which", "before", "limit"]);
-
-const KINDS: readonly string[] = ["raised", "open", "all"] satisfies AlertFilter["which"][];
-
-export const LIMIT_DEFAULT = 50;
-
-const LIMIT_MAX = 1_000;
+const listOptions = optionsOf<AlertsFilter>()({
+  which: choice(["raised", "open", "all"], "raised"),
+  before: idOf("an alert"),
+  limit: whole(1, 1_000, LIMIT_DEFAULT),
+});
 
 /** The newest first. */
 export async function listAlerts(alerts: AlertsStore, filter: AlertsFilter = {}): Promise<Alert[]> {
-  checkKnown(filter, KNOWN);
-  const { which = "raised", before } = filter;
-  if (!KINDS.includes(which)) {
-    const problem = `must be one of: ${KINDS.join(", ")}.`;
-    throw new InvalidArgumentError({ field: "which", problem });
-  }
-  if (before !== undefined && !isId(before)) {
-    throw new InvalidArgumentError({ field: "before", problem: "must be the id of an alert." });
-  }
-  const limit = checkWhole("limit", filter.limit ?? LIMIT_DEFAULT, { least: 1, most: LIMIT_MAX });
-  const records = await alerts.list({ which, limit, ...(before === undefined ? {} : { before }) });
+  const records = await alerts.list(listOptions.read(filter));
   return records.map(alertOf);
 }

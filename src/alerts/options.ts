@@ -12,7 +12,7 @@ import {
 } from "../config/kind.ts";
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { checkKnown, checkWhole, shownNumber } from "../core/options.ts";
+import { by, type Checked, optionsOf, shownNumber, whole } from "../core/options.ts";
 
 export const WEBHOOKS_MAX = 10;
 
@@ -108,72 +108,58 @@ export interface AlertOptions {
   readonly quiet?: Duration;
 }
 
-/** The same, durations in milliseconds. */
-export type AlertSettings = { readonly [Name in keyof Required<AlertOptions>]: number };
-
 const MINUTE = 60 * SECOND;
 
-const COUNT_MAX = 1_000_000_000;
+const lasting = (initial: Duration, [min, max]: readonly [min: number, max: number]) =>
+  by((field, given: Duration) => toMs(field, given, { min, max }), initial);
 
-const holds = { min: 0, max: DAY };
+const count = (initial: number) => whole(1, 1_000_000_000, initial);
 
-const ages = { min: SECOND, max: DAY };
+const holds = [0, DAY] as const;
+
+const ages = [SECOND, DAY] as const;
 
 /** An observation covers a quarter of an hour. */
-const windows = { min: MINUTE, max: 15 * MINUTE };
+const windows = [MINUTE, 15 * MINUTE] as const;
 
-type Span = readonly [initial: number, range: { readonly min: number; readonly max: number }];
+const alertOptions = optionsOf<AlertOptions>()({
+  staleFor: lasting("1m", holds),
+  hungFor: lasting("2m", holds),
+  driftFor: lasting("10m", holds),
+  leaseFor: lasting("1m", holds),
+  findingFor: lasting("1m", holds),
+  pendingAge: lasting("5m", ages),
+  unworkedFor: lasting("2m", holds),
+  failureShare: by(checkShare, 0.5),
+  failureWindow: lasting("5m", windows),
+  failureEndings: count(20),
+  deadLetters: count(10),
+  deadLetterWindow: lasting("10m", windows),
+  backlog: count(1_000),
+  backlogWindow: lasting("10m", windows),
+  lockTimeouts: count(5),
+  lockWait: lasting("1s", [1, DAY]),
+  canaryLate: lasting("30s", ages),
+  canaryLost: lasting("5m", ages),
+  statsAge: lasting("3m", [MINUTE, DAY]),
+  quiet: lasting("1m", holds),
+});
 
-const spans: Readonly<Record<string, Span>> = {
-  staleFor: [MINUTE, holds],
-  hungFor: [2 * MINUTE, holds],
-  driftFor: [10 * MINUTE, holds],
-  leaseFor: [MINUTE, holds],
-  findingFor: [MINUTE, holds],
-  pendingAge: [5 * MINUTE, ages],
-  unworkedFor: [2 * MINUTE, holds],
-  failureWindow: [5 * MINUTE, windows],
-  deadLetterWindow: [10 * MINUTE, windows],
-  backlogWindow: [10 * MINUTE, windows],
-  lockWait: [SECOND, { min: 1, max: DAY }],
-  canaryLate: [30 * SECOND, ages],
-  canaryLost: [5 * MINUTE, ages],
-  statsAge: [3 * MINUTE, { min: MINUTE, max: DAY }],
-  quiet: [MINUTE, holds],
-};
-
-const counts: Readonly<Record<string, number>> = {
-  failureEndings: 20,
-  deadLetters: 10,
-  backlog: 1_000,
-  lockTimeouts: 5,
-};
-
-const KNOWN = new Set([...Object.keys(spans), ...Object.keys(counts), "failureShare"]);
+/** The same, durations in milliseconds. */
+export type AlertSettings = Checked<typeof alertOptions.table>;
 
 export function alertSettings(options: AlertOptions = {}): AlertSettings {
-  checkKnown(options, KNOWN);
-  const settings: Record<string, number> = { failureShare: shareOf(options) };
-  for (const [name, [initial, range]] of Object.entries(spans))
-    settings[name] = toMs(`alerts.${name}`, options[name as keyof AlertOptions] ?? initial, range);
-  for (const [name, initial] of Object.entries(counts)) {
-    const given = (options[name as keyof AlertOptions] ?? initial) as number;
-    settings[name] = checkWhole(`alerts.${name}`, given, { least: 1, most: COUNT_MAX });
-  }
-  return checkCanary(settings as AlertSettings);
-}
-
-function shareOf({ failureShare = 0.5 }: AlertOptions): number {
-  if (typeof failureShare === "number" && failureShare > 0 && failureShare < 1) return failureShare;
-  const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(failureShare)}.`;
-  throw new InvalidArgumentError({ field: "alerts.failureShare", problem });
-}
-
-function checkCanary(settings: AlertSettings): AlertSettings {
+  const settings = alertOptions.read(options, { field: "alerts" });
   const { canaryLate, canaryLost } = settings;
   if (canaryLost >= canaryLate) return settings;
   throw new InvalidArgumentError({
     field: "alerts.canaryLost",
     problem: `must not be shorter than alerts.canaryLate (${formatMs(canaryLate)}): a canary is late before it is lost.`,
   });
+}
+
+function checkShare(field: string, share: number): number {
+  if (typeof share === "number" && share > 0 && share < 1) return share;
+  const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(share)}.`;
+  throw new InvalidArgumentError({ field, problem });
 }

@@ -12,7 +12,15 @@ import { formatMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { ipv6Groups } from "../core/ip.ts";
-import { checkKnown, checkList, checkText } from "../core/options.ts";
+import {
+  by,
+  checkFunction,
+  checkList,
+  checkText,
+  needed,
+  optionsOf,
+  yes,
+} from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Alert, AlertEvent } from "./alert.ts";
 import { WEBHOOKS_MAX } from "./options.ts";
@@ -34,7 +42,15 @@ interface WebhookMessage {
   readonly alert: Alert;
 }
 
-const OPTIONS = new Set(["urls", "secret", "allowPrivate", "resolve"]);
+/** The URLs are checked when it is known whether private addresses are allowed. */
+const webhookOptions = optionsOf<WebhookOptions>()({
+  urls: needed(by(checkUrls)),
+  secret: by(checkSecret),
+  allowPrivate: yes(false),
+  resolve: by(checkFunction<Resolve>),
+});
+
+const WEBHOOKS = { field: "webhooks" };
 
 const URL_LENGTH_MAX = 2_048;
 
@@ -55,16 +71,12 @@ export class Webhooks {
   readonly #runtime: Runtime;
 
   constructor(options: WebhookOptions, runtime: Runtime) {
-    checkKnown(options, OPTIONS);
-    const { urls, secret, allowPrivate = false, resolve = resolveBySystem } = options;
-    if (checkList("webhooks.urls", urls).length > WEBHOOKS_MAX) {
-      throw invalid("urls", `at most ${WEBHOOKS_MAX} are allowed.`);
-    }
+    const { urls, secret, allowPrivate, resolve } = webhookOptions.read(options, WEBHOOKS);
     const checked = urls.map((url, index) => checkUrl(url, index, allowPrivate));
     this.#urls = new Map(checked.map((url) => [targetOf(url), url]));
-    this.#secret = secret === undefined ? null : checkSecret(secret);
+    this.#secret = secret ?? null;
     this.#allowPrivate = allowPrivate;
-    this.#resolve = resolve;
+    this.#resolve = resolve ?? resolveBySystem;
     this.#runtime = runtime;
   }
 
@@ -135,8 +147,8 @@ function targetOf(url: URL): string {
 
 /** The error does not contain the URL, which may contain a secret. */
 function checkUrl(text: string, index: number, allowPrivate: boolean): URL {
-  const field = `urls[${index}]`;
-  if (checkText(`webhooks.${field}`, text).length > URL_LENGTH_MAX) {
+  const field = `webhooks.urls[${index}]`;
+  if (checkText(field, text).length > URL_LENGTH_MAX) {
     throw invalid(field, `at most ${URL_LENGTH_MAX} characters are allowed.`);
   }
   const url = URL.parse(text);
@@ -152,13 +164,18 @@ function checkUrl(text: string, index: number, allowPrivate: boolean): URL {
   return url;
 }
 
-function checkSecret(secret: string): string {
-  if (checkText("webhooks.secret", secret).length >= SECRET_LENGTH_MIN) return secret;
-  throw invalid("secret", `must have at least ${SECRET_LENGTH_MIN} characters.`);
+function checkUrls(field: string, urls: readonly string[]): readonly string[] {
+  if (checkList(field, urls).length <= WEBHOOKS_MAX) return urls;
+  throw invalid(field, `at most ${WEBHOOKS_MAX} are allowed.`);
+}
+
+function checkSecret(field: string, secret: string): string {
+  if (checkText(field, secret).length >= SECRET_LENGTH_MIN) return secret;
+  throw invalid(field, `must have at least ${SECRET_LENGTH_MIN} characters.`);
 }
 
 function invalid(field: string, problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field: `webhooks.${field}`, problem });
+  return new InvalidArgumentError({ field, problem });
 }
 
 // One request to a webhook, and its answer.

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger } from "../core/log.ts";
-import { checkKnown } from "../core/options.ts";
+import { by, needed, optionsOf, passed } from "../core/options.ts";
 import { type Role, roles } from "../core/role.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
@@ -63,29 +63,26 @@ export interface DashboardHandler {
   close(): Promise<void>;
 }
 
-const KNOWN = new Set([
-  "holdfast",
-  "basePath",
-  "principal",
-  "tasks",
-  "workflows",
-  "pages",
-  "limits",
-]);
+/** A path of plain segments, without a slash at its end. */
+const BASE_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/;
+
+const dashboardOptions = optionsOf<DashboardOptions>()({
+  holdfast: needed(passed<Holdfast>()),
+  basePath: by(checkBasePath, ""),
+  principal: needed(by(checkPrincipal)),
+  tasks: passed<readonly Task[]>(),
+  workflows: passed<readonly AnyWorkflow[]>(),
+  pages: passed<Pages>(),
+  limits: passed<Partial<Limits>>(),
+});
 
 /** Serves the dashboard and its API for standard requests: of Hono, Next.js, or with `toNodeListener` of Node's frameworks. */
 export function dashboardHandler(options: DashboardOptions): DashboardHandler {
-  checkKnown(options, KNOWN);
-  const { holdfast, principal, pages = new Assets(), ...known } = options;
-  if (typeof principal !== "function") {
-    const problem = "give a function that returns { name, role } for a request, or null.";
-    throw new InvalidArgumentError({ field: "principal", problem });
-  }
-  const { basePath: _path, limits: _limits, ...parts } = known;
-  const basePath = checkBasePath(options.basePath ?? "");
+  const checked = dashboardOptions.read(options);
+  const { holdfast, basePath, principal, pages = new Assets(), limits: given, ...parts } = checked;
   const { store, runtime } = holdfast;
   const logger = guardedLogger(holdfast.logger);
-  const limits: Limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const limits: Limits = { ...DEFAULT_LIMITS, ...given };
   const streams = new Streams(runtime, limits);
   const api = new Api({ ...parts, holdfast, logger }, { auth: null, port });
   const app = new App({
@@ -130,14 +127,17 @@ class PlainSender extends RequestSender {
 /** There are no sessions of ours, so no cookie. */
 const port = (): null => null;
 
-/** A path of plain segments, without a slash at its end. */
-const BASE_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/;
-
-function checkBasePath(given: string): string {
+function checkBasePath(field: string, given: string): string {
   const path = typeof given === "string" ? given.replace(/\/$/, "") : "?";
   if (BASE_PATH.test(path)) return path;
   const problem = 'must begin with a slash and have plain segments, such as "/admin/jobs".';
-  throw new InvalidArgumentError({ field: "basePath", problem });
+  throw new InvalidArgumentError({ field, problem });
+}
+
+function checkPrincipal(field: string, given: DashboardOptions["principal"]) {
+  if (typeof given === "function") return given;
+  const problem = "give a function that returns { name, role } for a request, or null.";
+  throw new InvalidArgumentError({ field, problem });
 }
 
 /** How often the login may fail for an open stream, one time after the other: it is asked every 15 seconds. */

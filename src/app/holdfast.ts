@@ -3,12 +3,12 @@ import type { Emitted, NewEvent } from "../core/event.ts";
 import type { AnyTask } from "../core/task.ts";
 import { Audit } from "../audit/audit.ts";
 import { BulkActions } from "../bulk/bulk.ts";
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
+import { by, duration, optionsOf, passed, yes } from "../core/options.ts";
 import { Redaction, redactingLogger } from "../config/redaction.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
@@ -40,7 +40,9 @@ import { Workflows } from "../workflows/workflows.ts";
 import { openStore, type Store } from "./store.ts";
 import { Within } from "./user-transaction.ts";
 
-const SUBSCRIBE_OPTIONS = new Set(["poll"]);
+const subscribeOptions = optionsOf<{ readonly poll?: Duration }>()({
+  poll: duration({ least: 10 }, "10s"),
+});
 
 interface HoldfastParts {
   readonly store: Store;
@@ -91,9 +93,27 @@ export interface HoldfastOptions extends ClientConfig {
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-const KNOWN = new Set(
-  "logger migrate create schema redis locks lockTtl lockWait version redact runtime".split(" "),
-);
+
+/** Those of the database and of locks are checked where they are used. */
+const holdfastOptions = optionsOf<HoldfastOptions>()({
+  logger: by(checkLogger),
+  migrate: yes(true),
+  create: passed<boolean>(),
+  version: by(checkName),
+  redact: passed<readonly string[]>(),
+  runtime: passed<Runtime>(),
+  schema: passed<string>(),
+  redis: passed<string>(),
+  locks: passed<LockMode>(),
+  lockTtl: passed<Duration>(),
+  lockWait: passed<Duration>(),
+});
+
+function checkLogger(field: string, logger: Logger): Logger {
+  if (LEVELS.every((level) => typeof logger?.[level] === "function")) return logger;
+  const problem = "must have debug, info, warn and error, such as a pino logger.";
+  throw new InvalidArgumentError({ field, problem });
+}
 
 /**
  * Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own.
@@ -119,24 +139,16 @@ export async function openHoldfast(
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkNode();
-  checkKnown(options, KNOWN);
-  const { logger = silentLogger, migrate = true, version, redact, ...others } = options;
+  const { logger, migrate, version, redact, ...others } = holdfastOptions.read(options);
   const redaction = new Redaction(redact);
   const { locks, lockTtl, lockWait, ...rest } = others;
   const { runtime = systemRuntime } = rest;
-  if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
-    throw new InvalidArgumentError({
-      field: "logger",
-      problem: "must have debug, info, warn and error, such as a pino logger.",
-    });
-  }
-  if (version !== undefined) checkName("version", version);
   const store = isStore(location) ? location : await openStore(location, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
-    const guarded = guardedLogger(redactingLogger(logger, redaction));
+    const guarded = guardedLogger(redactingLogger(logger ?? silentLogger, redaction));
     const warn: Warn =
-      options.logger === undefined
+      logger === undefined
         ? (_, message) => process.emitWarning(message, { type: "HoldfastWarning" })
         : (facts, message) => guarded.warn(facts, message);
     // The application's own tables may seem to have disappeared.
@@ -282,11 +294,10 @@ export class Holdfast extends Sender implements AsyncDisposable {
     } = {},
   ): () => Promise<void> {
     this.#checkOpen();
-    checkKnown(options, SUBSCRIBE_OPTIONS);
+    const { pollMs } = subscribeOptions.read(options);
     if (typeof onPending !== "function") {
       throw new InvalidArgumentError({ field: "onPending", problem: "pass a function to call." });
     }
-    const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
     const subscription = new Subscription(this, {
       queue: checkName("queue", queue),
       onPending,

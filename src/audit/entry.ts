@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
-import { checkWords, optionsOf, passed } from "../core/options.ts";
+import { checkWords, needed, optionsOf, passed } from "../core/options.ts";
 
 /** One line: who did what, and why. The numbers have no gaps, and each line has the hash of the previous one. */
 export interface AuditEntry {
@@ -128,6 +128,11 @@ export const operatorFields = {
 export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
 
 export const AUDITED_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
+
+/** The same with an actor that must be given. */
+export const auditedFields = { ...operatorFields, actor: needed(passed<Actor>()) };
+
+export const auditedOptions = optionsOf<Audited>()(auditedFields);
 
 export const operatorOptions = optionsOf<OperatorOptions>()(operatorFields);
 

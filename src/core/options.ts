@@ -2,6 +2,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, DURATION_MS_MAX, toMs } from "./duration.ts";
 import { InvalidArgumentError } from "./errors.ts";
+import { isId } from "./id.ts";
 import { suggest } from "./text.ts";
 
 /** The option that has these options as its value. */
@@ -45,6 +46,9 @@ function unknownOption(
 function fieldIn(around: Around | undefined, name: string): string {
   return around === undefined || around.field === "options" ? name : `${around.field}.${name}`;
 }
+
+/** The last instant that a Date can hold. */
+const INSTANT_MAX = 8.64e15;
 
 /** How one option is checked, and its default. */
 export interface Option<Given, Value> {
@@ -194,8 +198,21 @@ export function each<Given, Value>(
   return initial === undefined ? by(checkAll) : by(checkAll, initial);
 }
 
-export function instant(): Option<Date | number, number> {
-  return by(checkInstant);
+export function instant(least = 0): Option<Date | number, number> {
+  return by((field, given) => {
+    const at = given instanceof Date ? given.getTime() : given;
+    if (Number.isSafeInteger(at) && at >= least && at <= INSTANT_MAX) return at;
+    const problem = "must be a valid Date, or whole milliseconds since 1970.";
+    throw new InvalidArgumentError({ field, problem });
+  });
+}
+
+/** The id of something stored, such as "a flow". */
+export function idOf(what: string): Option<string, string> {
+  return by((field, given) => {
+    if (typeof given === "string" && isId(given)) return given;
+    throw new InvalidArgumentError({ field, problem: `must be the id of ${what}.` });
+  });
 }
 
 /** An option that another function checks, such as the operator's name. */
@@ -327,16 +344,6 @@ export function checkChoice<Word extends string>(
   const named = words.map((word) => JSON.stringify(word));
   const last = named.pop();
   const problem = `must be ${named.length === 0 ? "" : `${named.join(", ")} or `}${last}.`;
-  throw new InvalidArgumentError({ field, problem });
-}
-
-/** The last instant that a Date can hold. */
-const INSTANT_MAX = 8.64e15;
-
-function checkInstant(field: string, given: Date | number): number {
-  const at = given instanceof Date ? given.getTime() : given;
-  if (Number.isSafeInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
-  const problem = "must be a valid Date, or whole milliseconds since 1970.";
   throw new InvalidArgumentError({ field, problem });
 }
 

@@ -1,8 +1,13 @@
 /** Errors by kind, for applications: which there are, and what an operator decided about each. */
-import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import {
+  anyOperator,
+  operatorFields,
+  type OperatorOptions,
+  operatorOptions,
+} from "../audit/entry.ts";
+import { HoldfastError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { by, checkText, choice, optionsOf, whole } from "../core/options.ts";
 import {
   type ErrorKind,
   type ErrorKindsStore,
@@ -49,9 +54,15 @@ interface Parts {
   readonly newId: () => string;
 }
 
-const LIST_OPTIONS = new Set(["state", "limit"]);
+const listOptions = optionsOf<ErrorKindFilter>()({
+  state: choice(kindStates, "open"),
+  limit: whole(1, KINDS_LISTED_MAX, 100),
+});
 
-const RESOLVE_OPTIONS = new Set(["inBuild", ...AUDITED_OPTIONS]);
+const resolveOptions = optionsOf<ResolveErrorOptions>()({
+  inBuild: by(checkName),
+  ...operatorFields,
+});
 
 /** Lists kinds of errors; resolves, mutes and reopens them: `holdfast.errors`. They are counted when a minute is over. */
 export class Errors {
@@ -64,16 +75,10 @@ export class Errors {
 
   /** The kinds in one state, last seen first. */
   async list(filter: ErrorKindFilter = {}): Promise<ErrorKinds> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { state = "open", limit = 100 } = filter;
-    if (!kindStates.includes(state)) {
-      const problem = `must be one of ${kindStates.join(", ")}.`;
-      throw new InvalidArgumentError({ field: "state", problem });
-    }
-    checkWhole("limit", limit, { least: 1, most: KINDS_LISTED_MAX });
+    const wanted = listOptions.read(filter);
     const counts = await this.#parts.store.counts();
-    const groups = await this.#parts.store.list({ state, limit });
-    return { counts, groups, isAll: groups.length >= counts[state] };
+    const groups = await this.#parts.store.list(wanted);
+    return { counts, groups, isAll: groups.length >= counts[wanted.state] };
   }
 
   /** One kind. Throws ErrorKindNotFoundError. */
@@ -90,9 +95,7 @@ export class Errors {
     /** As of `jobs.retry`. */
     once?: string,
   ): Promise<boolean> {
-    checkKnown(options, RESOLVE_OPTIONS);
-    const { inBuild, ...operator } = options;
-    const resolvedIn = inBuild === undefined ? null : checkName("inBuild", inBuild);
+    const { inBuild: resolvedIn = null, ...operator } = resolveOptions.read(options);
     return this.#change(id, { state: "resolved", resolvedIn }, operator, once);
   }
 
@@ -113,9 +116,9 @@ export class Errors {
     options: OperatorOptions,
     once: string | undefined,
   ): Promise<boolean> {
-    checkKnown(options, AUDITED_OPTIONS);
-    const by = anyOperator(options, once === undefined ? this.#parts.newId : () => once);
-    if (await this.#parts.store.change(checkText("id", id), to, by)) return true;
+    const newId = once === undefined ? this.#parts.newId : () => once;
+    const operator = anyOperator(operatorOptions.read(options), newId);
+    if (await this.#parts.store.change(checkText("id", id), to, operator)) return true;
     await this.get(id);
     return false;
   }

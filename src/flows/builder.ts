@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkList } from "../core/options.ts";
+import { by, checkList, needed, optionsOf, passed } from "../core/options.ts";
 import type { AnyTask, InputArguments, InputOf, ResultOf, Task } from "../core/task.ts";
 import { type After, dependenciesOf } from "../jobs/after.ts";
 import type { EnqueueCall, EnqueueOptions } from "../jobs/enqueue.ts";
@@ -111,7 +111,13 @@ export interface FlowJobSpec {
   readonly options?: Omit<EnqueueOptions, "after">;
 }
 
-const SPEC_FIELDS = new Set(["name", "task", "input", "after", "options"]);
+const specOptions = optionsOf<FlowJobSpec>()({
+  name: needed(by(checkName)),
+  task: needed(passed<string>()),
+  input: passed<unknown>(),
+  after: passed<readonly string[]>(),
+  options: passed<NonNullable<FlowJobSpec["options"]>>(),
+});
 
 interface SpecContext {
   /** The ids of other jobs of the flow, by name. */
@@ -128,8 +134,7 @@ export function buildFrom(
 ): void {
   const left = new Map<string, FlowJobSpec>();
   for (const [index, spec] of checkList("jobs", specs).entries()) {
-    checkKnown(spec, SPEC_FIELDS);
-    const name = checkName(`jobs[${index}].name`, spec.name);
+    const { name } = specOptions.read(spec, { field: `jobs[${index}]` });
     if (!left.has(name)) left.set(name, spec);
     else
       throw new InvalidArgumentError({ field: "name", problem: `two jobs are called '${name}'.` });

@@ -9,7 +9,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId, isId } from "../core/id.ts";
 import { finalStatuses, type Status } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
-import { by, checkText, choice, optionsOf, passed, whole } from "../core/options.ts";
+import { checkText, choice, idOf, optionsOf, passed, whole } from "../core/options.ts";
 import type { AnyTask, Task } from "../core/task.ts";
 import { callsOf, enqueue, type EnqueueOptions, type TaskCall } from "../jobs/enqueue.ts";
 import { Job, type Jobs } from "../jobs/jobs.ts";
@@ -109,12 +109,13 @@ export interface FlowRetryOptions extends OperatorOptions {
 }
 
 const limit = whole(1, PAGE_MAX, PAGE_DEFAULT);
+const flowId = idOf("a flow");
 const listOptions = optionsOf<FlowsFilter>()({
   kind: choice(flowKinds),
-  before: by(checkId),
+  before: flowId,
   limit,
 });
-const pageOptions = optionsOf<FlowPageOptions>()({ after: by(checkId), limit });
+const pageOptions = optionsOf<FlowPageOptions>()({ after: idOf("a job"), limit });
 const limitOptions = optionsOf<Pick<FlowPageOptions, "limit">>()({ limit });
 const retryOptions = optionsOf<FlowRetryOptions>()({
   attempts: passed<number>(),
@@ -243,7 +244,7 @@ export class Flows {
    */
   async jobs(id: string, options: FlowPageOptions = {}): Promise<FlowJobRecord[]> {
     const { flows } = this.#parts.store;
-    const jobs = await flows.jobs(checkId("id", id), pageOptions.read(options));
+    const jobs = await flows.jobs(flowId.check("id", id), pageOptions.read(options));
     if (jobs.length === 0) await this.#known(id);
     return jobs;
   }
@@ -352,11 +353,6 @@ function viewOf({ counts, size, ...flow }: FlowRecord): FlowView {
 
 function isFinal(status: Status): boolean {
   return (finalStatuses as readonly Status[]).includes(status);
-}
-
-function checkId(field: string, id: string): string {
-  if (typeof id === "string" && isId(id)) return id;
-  throw new InvalidArgumentError({ field, problem: "it is not an id." });
 }
 
 // Batches: jobs of any tasks with progress, and a callback when all have ended.

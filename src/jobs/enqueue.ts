@@ -363,11 +363,9 @@ export type Terms = Omit<NewJob, "id" | "task" | "payload">;
 
 export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
 
-export const priorityOption = whole(-PRIORITY_MAX, PRIORITY_MAX, 0);
-
 const enqueueOptions = optionsOf<EnqueueOptions>()({
   queue: by(checkQueue),
-  priority: priorityOption,
+  priority: whole(-PRIORITY_MAX, PRIORITY_MAX, 0),
   delay: duration({}),
   runAt: instant(),
   startBy: instant(),

@@ -1,9 +1,9 @@
 /** Lists workers and sets their desired states. */
-import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
+import { anyOperator, type OperatorOptions, operatorOptions } from "../audit/entry.ts";
 import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { by, checkText, checkWhole, optionsOf, whole, yes } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { byBuild, isKnownVersion, isSameBuild } from "../core/version.ts";
 import type { WorkersStore } from "./store.ts";
@@ -19,9 +19,7 @@ import {
   type WorkerType,
 } from "./worker-record.ts";
 
-const LIST_OPTIONS = new Set(["type", "all", "lost", "limit"]);
 const LIMIT_MAX = 1_000;
-const LIMIT_DEFAULT = 100;
 const DAY_MS = 24 * 3_600_000;
 
 /** A build that last enqueued longer ago may have been replaced. */
@@ -38,6 +36,13 @@ export interface WorkersFilter {
   /** The most workers of the page. Default 100, at most 1,000. */
   readonly limit?: number;
 }
+
+const listOptions = optionsOf<WorkersFilter>()({
+  type: by(checkName),
+  all: yes(false),
+  lost: yes(false),
+  limit: whole(1, LIMIT_MAX, 100),
+});
 
 /** One worker by its id, all of a name, or all workers. */
 export type WorkerTarget =
@@ -115,14 +120,8 @@ export class Workers {
 
   /** Most recently started first. */
   list(filter: WorkersFilter = {}): Promise<WorkerRecord[]> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { type, all = false, lost = false } = filter;
-    const limit = checkWhole("limit", filter.limit ?? LIMIT_DEFAULT, { least: 1, most: LIMIT_MAX });
-    return this.#store.list({
-      limit,
-      ...(type === undefined ? {} : { type: checkName("type", type) }),
-      ...(lost ? { lost } : all ? {} : { alive: true }),
-    });
+    const { all, lost, ...rest } = listOptions.read(filter);
+    return this.#store.list({ ...rest, ...(lost ? { lost } : all ? {} : { alive: true }) });
   }
 
   /** One worker; null: there is none. */
@@ -156,9 +155,8 @@ export class Workers {
     slots: number | null,
     options: OperatorOptions = {},
   ): Promise<ChangedLimit> {
-    checkKnown(options, AUDITED_OPTIONS);
+    const operator = anyOperator(operatorOptions.read(options), this.#newId);
     const limit = slots === null ? null : checkWhole("slots", slots, { least: 1, most: SLOTS_MAX });
-    const operator = anyOperator(options, this.#newId);
     return this.#store.changeLimit({ ...operator, type: checkName("type", type), slots: limit });
   }
 
@@ -194,8 +192,7 @@ export class Workers {
     target: WorkerTarget,
     options: OperatorOptions = {},
   ): Promise<string[]> {
-    checkKnown(options, AUDITED_OPTIONS);
-    const operator = anyOperator(options, this.#newId);
+    const operator = anyOperator(operatorOptions.read(options), this.#newId);
     return this.#store.command({ ...operator, desiredState, target: targetOf(target) });
   }
 }

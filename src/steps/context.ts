@@ -28,7 +28,7 @@ import { calledId } from "../core/id.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
-import { checkKnown } from "../core/options.ts";
+import { by, checkFunction, duration, optionsOf, passed } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
 import {
@@ -48,9 +48,27 @@ import { StepFailures, tookSince } from "./failed-step.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import type { StepsStore, StepWrite } from "./store.ts";
 
-const EFFECT_OPTIONS = new Set(["verify"]);
-const EVENT_OPTIONS = new Set(["timeout"]);
-const CALL_OPTIONS = new Set(["name", "queue", "priority", "maxAttempts"]);
+interface EffectOptions<T> {
+  readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>>;
+}
+
+const effectOptions = optionsOf<EffectOptions<unknown>>()({
+  verify: by(checkFunction<NonNullable<EffectOptions<unknown>["verify"]>>),
+});
+
+interface EventOptions {
+  readonly timeout?: Duration;
+}
+
+const eventOptions = optionsOf<EventOptions>()({ timeout: duration({}) });
+
+/** The others are checked with the defaults of the task. */
+const callOptions = optionsOf<CallOptions>()({
+  name: passed<string>(),
+  queue: passed<string>(),
+  priority: passed<number>(),
+  maxAttempts: passed<number>(),
+});
 
 /** An event's payload is stored inside a small object. */
 const STORED_ANSWER = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
@@ -132,9 +150,11 @@ export class Steps {
   async effect<T>(
     name: string,
     act: (effect: Effect) => T | Promise<T>,
-    options: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> } = {},
+    options: EffectOptions<T> = {},
   ): Promise<T> {
-    const { verify } = checkEffect(act, options);
+    checkBody("effect", act);
+    effectOptions.read(options);
+    const { verify } = options;
     return this.#run(name, "effect", async ({ step, kept }) => {
       const effect = await this.#effect(step);
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
@@ -166,8 +186,8 @@ export class Steps {
     });
   }
 
-  async sleep(name: string, duration: Duration): Promise<void> {
-    const ms = toMs("duration", duration);
+  async sleep(name: string, time: Duration): Promise<void> {
+    const ms = toMs("duration", time);
     return this.#run(name, "sleep", async ({ step, kept }) => {
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: String(ms) });
       const lasts = kept === undefined ? ms : Number(kept.result);
@@ -180,11 +200,11 @@ export class Steps {
   async event<Payload>(
     event: EventType<Payload>,
     key: string,
-    options: { readonly timeout?: Duration } = {},
+    options: EventOptions = {},
   ): Promise<Payload> {
-    const { timeout } = checkWait(event, options);
+    checkEvent(event);
+    const { timeoutMs = null } = eventOptions.read(options);
     const of = { event: event.name, key: checkKey("key", key) };
-    const timeoutMs = timeout === undefined ? null : toMs("timeout", timeout);
     const answer = await this.#run(of.event, "event", async ({ step, kept }) => {
       const found = await this.#parts.store.steps.findEvent(of.event, of.key);
       if (found !== null)
@@ -200,7 +220,8 @@ export class Steps {
   }
 
   async call<Result>(task: AnyTask, input: unknown, options: CallOptions = {}): Promise<Result> {
-    const { name = task.name, ...rest } = checkCall(task, options);
+    checkCall(task);
+    const { name = task.name, ...rest } = callOptions.read(options);
     const defaults = defaultsOf(task);
     const terms = termsHere(checkOptions(rest, defaults), this.#parts.span);
     return this.#run(name, "call", async ({ step, kept }) => {
@@ -458,26 +479,9 @@ function checkBody(field: string, body: unknown): void {
   throw new InvalidArgumentError({ field, problem: "pass a name and a function." });
 }
 
-function checkEffect<Options extends { readonly verify?: unknown }>(
-  act: unknown,
-  options: Options,
-): Options {
-  checkBody("effect", act);
-  checkKnown(options, EFFECT_OPTIONS);
-  if (options.verify === undefined || typeof options.verify === "function") return options;
-  throw new InvalidArgumentError({ field: "verify", problem: "must be a function." });
-}
-
-function checkWait<Options extends object>(event: EventType, options: Options): Options {
-  checkEvent(event);
-  checkKnown(options, EVENT_OPTIONS);
-  return options;
-}
-
 /** Refuses a name: the types of input and result, and the schema, come from the task. */
-function checkCall(task: AnyTask, options: CallOptions): CallOptions {
-  checkKnown(options, CALL_OPTIONS);
-  if (typeof task?.run === "function") return options;
+function checkCall(task: AnyTask): void {
+  if (typeof task?.run === "function") return;
   const alone = typeof task === "string" ? "; a name alone is not enough" : "";
   const problem = `call needs a task made with defineTask()${alone}.`;
   throw new InvalidArgumentError({ field: "task", problem });

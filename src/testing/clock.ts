@@ -6,7 +6,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
-import { checkKnown } from "../core/options.ts";
+import { optionsOf, passed } from "../core/options.ts";
 import { type Gauge, noGauge, type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
 
 /** The default start: a whole second in January 2027. */
@@ -23,8 +23,6 @@ const SETTLE_TURNS_MAX = 10_000;
 
 const DRAWS_SKIPPED = 8;
 
-const KNOWN = new Set(["seed"]);
-
 interface Due {
   readonly at: number;
   readonly call: () => void;
@@ -36,13 +34,14 @@ export interface TestClockOptions {
   readonly seed?: number;
 }
 
+const clockOptions = optionsOf<TestClockOptions>()({ seed: passed<number>() });
+
 /** A runtime whose time the test controls. `start` is a Date, or milliseconds since 1970. */
 export function testClock(
   start: Date | number = START_AT,
   options: TestClockOptions = {},
 ): TestClock {
-  checkKnown(options, KNOWN);
-  return new TestClock(start, options);
+  return new TestClock(start, clockOptions.read(options));
 }
 
 /** A clock that stands still until a test advances it. */

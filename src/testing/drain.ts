@@ -12,7 +12,7 @@ import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { type Outcome, type Status, statuses } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
+import { by, optionsOf, passed, whole, yes } from "../core/options.ts";
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
 import type { ClaimedJob, JobSummary, ListFilter } from "../jobs/store.ts";
 import type { Schedule } from "../schedules/schedule.ts";
@@ -30,8 +30,6 @@ const LEASE_MS = 24 * 3_600_000;
 const PROMOTE_BATCH = 500;
 
 const PAGE = 500;
-
-const KNOWN = new Set(["skipTime", "attempts", "schedules"]);
 
 /** The name under which schedules are declared. */
 const DECLARED_BY = "drain";
@@ -52,6 +50,12 @@ export interface DrainOptions {
   /** The most attempts, before the drain throws DrainLimitError. Default 10,000. */
   readonly attempts?: number;
 }
+
+const drainOptions = optionsOf<DrainOptions>()({
+  skipTime: yes(false),
+  schedules: by((_field, schedules: readonly Schedule[]) => checkSchedules(schedules)),
+  attempts: whole(1, Number.MAX_SAFE_INTEGER, DRAIN_ATTEMPTS_MAX),
+});
 
 /** A job that ran in a drain, or was left. */
 export interface DrainedJob {
@@ -103,13 +107,11 @@ export async function drain(
   tasks: readonly AnyTask[],
   options: DrainOptions = {},
 ): Promise<Drained> {
-  checkKnown(options, KNOWN);
-  const { skipTime = false, attempts = DRAIN_ATTEMPTS_MAX, schedules } = options;
-  checkWhole("attempts", attempts, { least: 1, most: Number.MAX_SAFE_INTEGER });
+  const { skipTime, attempts, schedules } = drainOptions.read(options);
   const clock = skipTime ? checkClock(holdfast) : null;
   const run = new Drain(holdfast, taskMap(tasks), attempts);
   if (schedules !== undefined)
-    await declareSchedules(DECLARED_BY, checkSchedules(schedules), holdfast.store.schedules);
+    await declareSchedules(DECLARED_BY, schedules, holdfast.store.schedules);
   const unguard = guardProcess();
   const runAll = async (): Promise<void> => {
     await run.runDue();
@@ -298,8 +300,6 @@ const CLOSE_STEP_MS = 1_000;
 /** A constant, so that a test does not depend on the application's version. */
 const NO_VERSION = "build-0";
 
-const TEST_OPTIONS = new Set(["start", "seed", "logger"]);
-
 /** Options of `openTestHoldfast()`. */
 export interface TestHoldfastOptions {
   /** The initial time. Default: an instant in January 2027. */
@@ -309,6 +309,12 @@ export interface TestHoldfastOptions {
   /** Default: silent. */
   readonly logger?: Logger;
 }
+
+const testOptions = optionsOf<TestHoldfastOptions>()({
+  start: passed<Date | number>(),
+  seed: passed<number>(),
+  logger: passed<Logger>(),
+});
 
 /** A Holdfast for one test, with its clock. */
 export interface TestHoldfast extends AsyncDisposable {
@@ -332,8 +338,7 @@ export interface TestHoldfast extends AsyncDisposable {
  * ```
  */
 export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
-  checkKnown(options, TEST_OPTIONS);
-  const { start, logger, ...rest } = options;
+  const { start, logger, ...rest } = testOptions.read(options);
   const clock = testClock(start, rest);
   const holdfast = await openHoldfast("sqlite::memory:", {
     runtime: clock,
@@ -344,7 +349,7 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
   return {
     holdfast,
     clock,
-    drain: (tasks, drainOptions) => drain(holdfast, tasks, drainOptions),
+    drain: (tasks, given) => drain(holdfast, tasks, given),
     [Symbol.asyncDispose]: () => close(holdfast, clock),
   };
 }

@@ -5,11 +5,11 @@
  * that people choose; 256 random bits cannot be guessed.
  */
 import { anyOperator, type OperatorOptions } from "../audit/entry.ts";
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkLabel, checkName, NAME_LENGTH_MAX } from "../core/name.ts";
-import { checkKnown, checkWhole } from "../core/options.ts";
+import { by, checkWhole, choice, duration, needed, optionsOf } from "../core/options.ts";
 import { type Role, roles } from "../core/role.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { hashOf, type TokenRecord } from "../http-kernel/auth.ts";
@@ -24,7 +24,6 @@ const LIST_DEFAULT = 100;
 
 /** In the audit log the actor is `token <name>`, which must fit the limit of a name. */
 const NAME_MAX = NAME_LENGTH_MAX - "token ".length;
-const CREATE_OPTIONS = new Set(["name", "role", "expires"]);
 
 interface TokenOptions {
   /** Who it is given to; the audit log shows this name. */
@@ -33,6 +32,12 @@ interface TokenOptions {
   /** When it expires. Default: never. */
   readonly expires?: Duration;
 }
+
+const createOptions = optionsOf<TokenOptions>()({
+  name: needed(by((field, name: string) => checkLabel(field, name, NAME_MAX))),
+  role: needed(choice(roles)),
+  expires: duration({ least: 1 }),
+});
 
 /** A token without its hash. */
 type TokenView = Omit<TokenRecord, "hash">;
@@ -60,22 +65,11 @@ export class Tokens {
   }
 
   /** Returns the token itself, which cannot be retrieved later. */
-  async create(options: TokenOptions, by: OperatorOptions = {}): Promise<string> {
-    checkKnown(options, CREATE_OPTIONS);
-    const { name, role, expires } = options;
-    if (!roles.includes(role)) {
-      const problem = `must be one of ${roles.join(", ")}; got '${role as string}'.`;
-      throw new InvalidArgumentError({ field: "role", problem });
-    }
-    const forMs = expires === undefined ? null : toMs("expires", expires, { min: 1 });
+  async create(options: TokenOptions, audited: OperatorOptions = {}): Promise<string> {
+    const { name, role, expiresMs: forMs = null } = createOptions.read(options);
     const token = newToken(this.#runtime);
-    const row = {
-      id: this.#newId(),
-      name: checkLabel("name", name, NAME_MAX),
-      role,
-      hash: hashOf(token),
-    };
-    const created = await this.#tokens.create({ ...row, forMs }, anyOperator(by, this.#newId));
+    const row = { id: this.#newId(), name, role, hash: hashOf(token) };
+    const created = await this.#tokens.create({ ...row, forMs }, anyOperator(audited, this.#newId));
     if (created) return token;
     const problem = `token '${name}' already exists. Revoke it first, or choose another name.`;
     throw new InvalidArgumentError({ field: "name", problem });
@@ -87,8 +81,8 @@ export class Tokens {
     return records.map(({ hash: _hash, ...view }) => view);
   }
 
-  async revoke(name: string, by: OperatorOptions = {}): Promise<void> {
-    const operator = anyOperator(by, this.#newId);
+  async revoke(name: string, audited: OperatorOptions = {}): Promise<void> {
+    const operator = anyOperator(audited, this.#newId);
     const revoked = await this.#tokens.revoke(checkName("name", name), operator);
     if (!revoked) throw new TokenNotFoundError(name);
   }

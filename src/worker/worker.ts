@@ -3,11 +3,11 @@
  *
  * Usually there is one session. A worker that was evicted gives up its jobs and starts another session.
  */
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { IsolationError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { checkKnown } from "../core/options.ts";
+import { duration, optionsOf } from "../core/options.ts";
 import { endBySignal, sleep, systemRuntime } from "../core/runtime.ts";
 import { suggest } from "../core/text.ts";
 import { Children } from "../isolation/children.ts";
@@ -20,7 +20,7 @@ import { type Counters, Reporter } from "./reporter.ts";
 import { WorkerSession, type WorkerSessionParts } from "./session.ts";
 import { guardProcess } from "./failure.ts";
 
-const STOP_OPTIONS = new Set(["timeout"]);
+const stopOptions = optionsOf<{ readonly timeout?: Duration }>()({ timeout: duration({}) });
 
 /** The pause between two tries to register again. */
 const AGAIN_MS = 1_000;
@@ -162,8 +162,7 @@ export class Worker implements AsyncDisposable {
       readonly timeout?: Duration;
     } = {},
   ): Promise<void> {
-    checkKnown(options, STOP_OPTIONS);
-    const timeoutMs = toMs("timeout", options.timeout ?? this.#parts.settings.shutdownMs);
+    const { timeoutMs = this.#parts.settings.shutdownMs } = stopOptions.read(options);
     await this.#stopWithin(timeoutMs);
   }
 

@@ -1,12 +1,22 @@
 /** Options of the item methods, checked before anything is locked. */
-import { type Audited, OPERATOR_OPTIONS } from "../audit/entry.ts";
+import { type Audited, auditedFields, operatorFields } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
-import type { HistoryFilter, ItemFilter, Seen } from "./item-record.ts";
+import {
+  by,
+  type Checked,
+  checkText,
+  idOf,
+  instant,
+  needed,
+  optionsOf,
+  passed,
+  whole,
+  yes,
+} from "../core/options.ts";
+import type { ItemFilter, Seen } from "./item-record.ts";
 import type { Asked, Started } from "./plan.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
@@ -103,23 +113,95 @@ export interface HistoryOptions {
   readonly limit?: number;
 }
 
-const NEW_ITEM = ["data", "type", "tenant", "identifier", "parent"];
-export const START_OPTIONS = new Set([...NEW_ITEM, ...OPERATOR_OPTIONS]);
-const IMPORT_OPTIONS = new Set([...NEW_ITEM, "status", "createdAt", "enteredAt", "enter"]);
-const CHANGE = ["patch", "expect", "since", "move", "parent"];
-export const CHANGE_OPTIONS = new Set([...OPERATOR_OPTIONS, ...CHANGE]);
-export const CHILD_OPTIONS = new Set(["id", "move", "patch", "expect"]);
-const PARENT_OPTIONS = new Set(["move", "patch"]);
-const LIST_OPTIONS = new Set(["status", "tenant", "identifier", "parent", "before", "limit"]);
-const HISTORY_OPTIONS = new Set(["after", "limit"]);
+const itemFields = {
+  data: passed<unknown>(),
+  type: passed<string>(),
+  tenant: by(checkName),
+  identifier: by(checkKey),
+  parent: by((field, parent: string | ItemRecord) =>
+    checkText(field, typeof parent === "object" ? parent?.id : parent),
+  ),
+};
+
+/** An item that is started alone is given with its operator. */
+const startOptions = optionsOf<ItemContent<unknown, string> & Partial<Audited>>()({
+  ...itemFields,
+  ...operatorFields,
+});
+
+const importOptions = optionsOf<ImportedItem<string, unknown, string>>()({
+  ...itemFields,
+  status: needed(passed<string>()),
+  createdAt: instant(1),
+  enteredAt: instant(1),
+  enter: yes(false),
+});
+
+const itemId = idOf("an item");
+
+const listOptions = optionsOf<ItemsFilter<string>>()({
+  status: by(checkText),
+  tenant: by(checkText),
+  identifier: by(checkText),
+  parent: itemId,
+  before: itemId,
+  limit: whole(1, 1_000, 100),
+});
+
+const count = whole(0, Number.MAX_SAFE_INTEGER);
+
+const changeFields = { move: by(checkText), patch: by(checkPatch) };
+
+export const changeOptions = optionsOf<ChildChange<string, object>>()({
+  ...changeFields,
+  expect: count,
+  since: count,
+  parent: optionsOf<NonNullable<ChildChange<string, object>["parent"]>>()(changeFields).nested(),
+  ...auditedFields,
+});
+
+export const childOptions = optionsOf<ChildPatch<string, object>>()({
+  ...changeFields,
+  id: needed(by(checkText)),
+  expect: count,
+});
+
+const pageOf = (most: number, usual: number) =>
+  optionsOf<HistoryOptions>()({
+    after: whole(0, Number.MAX_SAFE_INTEGER, 0),
+    limit: whole(1, most, usual),
+  });
+
+export const historyOptions = pageOf(1_000, 100);
+
+/** Each line may have jobs, and each job attempts. */
+export const trailOptions = pageOf(200, 50);
 
 export function startedOf(
   workflow: AnyWorkflow,
   item: ItemContent<unknown, string>,
   id: string,
 ): Started {
-  checkKnown(item, START_OPTIONS);
-  const { type = workflow.types[0] ?? "", tenant, identifier = id, parent, data } = item;
+  return contentOf(workflow, startOptions.read(item), id);
+}
+
+export function importedOf(
+  workflow: AnyWorkflow,
+  item: ImportedItem<string, unknown, string>,
+  id: string,
+): Started {
+  const { status, createdAt, enteredAt, enter, ...content } = importOptions.read(item);
+  checkState(workflow, status);
+  const times = { createdAt: createdAt ?? null, enteredAt: enteredAt ?? null };
+  return { ...contentOf(workflow, content, id), imported: { status, enter, ...times } };
+}
+
+function contentOf(
+  workflow: AnyWorkflow,
+  content: Checked<typeof itemFields>,
+  id: string,
+): Started {
+  const { type = workflow.types[0] ?? "", tenant, identifier = id, parent, data } = content;
   if (!workflow.types.includes(type)) {
     const problem = `unknown type '${type}'. Types: ${workflow.types.join(", ")}.`;
     throw new InvalidArgumentError({ field: "type", problem });
@@ -128,33 +210,7 @@ export function startedOf(
     const problem = `an item of '${workflow.name}' needs a parent of '${workflow.parent.name}'.`;
     throw new InvalidArgumentError({ field: "parent", problem });
   }
-  const above = typeof parent === "object" ? parent?.id : parent;
-  return {
-    workflow,
-    id,
-    type,
-    tenant: tenant === undefined ? null : checkName("tenant", tenant),
-    identifier: checkKey("identifier", identifier),
-    parent: parent === undefined ? null : checkText("parent", above as string),
-    data,
-  };
-}
-
-export function importedOf(
-  workflow: AnyWorkflow,
-  item: ImportedItem<string, unknown, string>,
-  id: string,
-): Started {
-  checkKnown(item, IMPORT_OPTIONS);
-  const { status, createdAt, enteredAt, enter = false, ...rest } = item;
-  checkState(workflow, status);
-  const imported = {
-    status,
-    createdAt: instantOf("createdAt", createdAt),
-    enteredAt: instantOf("enteredAt", enteredAt),
-    enter,
-  };
-  return { ...startedOf(workflow, rest, id), imported };
+  return { workflow, id, type, tenant: tenant ?? null, identifier, parent: parent ?? null, data };
 }
 
 function checkState({ name, states }: AnyWorkflow, status: string): void {
@@ -163,61 +219,37 @@ function checkState({ name, states }: AnyWorkflow, status: string): void {
   throw new InvalidArgumentError({ field: "status", problem });
 }
 
-function instantOf(field: string, instant: Date | number | undefined): number | null {
-  if (instant === undefined) return null;
-  const ms = instant instanceof Date ? instant.getTime() : instant;
-  return checkWhole(field, ms, { least: 1, most: Number.MAX_SAFE_INTEGER });
-}
-
-/** The given fields of a filter. */
 export function filterOf(
   workflow: AnyWorkflow,
   filter: ItemsFilter<string>,
-): Omit<ItemFilter, "workflow" | "limit"> {
-  checkKnown(filter, LIST_OPTIONS);
-  const { limit: _limit, ...texts } = filter;
-  const given = Object.entries(texts).filter(([, text]) => text !== undefined);
-  for (const [field, text] of given) checkText(field, text);
-  if (filter.status !== undefined) checkState(workflow, filter.status);
-  for (const [field, id] of Object.entries({ parent: filter.parent, before: filter.before })) {
-    if (id === undefined || isId(id)) continue;
-    throw new InvalidArgumentError({ field, problem: "must be the id of an item." });
-  }
-  return Object.fromEntries(given);
+): Omit<ItemFilter, "workflow"> {
+  const checked = listOptions.read(filter);
+  if (checked.status !== undefined) checkState(workflow, checked.status);
+  return checked;
 }
 
-export function askedOf(
-  workflow: AnyWorkflow,
-  id: string,
-  change: {
-    readonly move?: string;
-    readonly patch?: unknown;
-    readonly expect?: number;
-    readonly since?: number;
-  },
-): Asked {
+function checkPatch<Patch>(field: string, patch: Patch): Patch {
+  encode(checkFields(field, patch), PATCH);
+  return patch;
+}
+
+interface CheckedChange {
+  readonly move?: string;
+  readonly patch?: unknown;
+  readonly expect?: number;
+  readonly since?: number;
+}
+
+export function askedOf(workflow: AnyWorkflow, id: string, change: CheckedChange): Asked {
   const { move, patch, expect, since } = change;
   if (move === undefined && patch === undefined) {
     throw new InvalidArgumentError({ field: "patch", problem: "pass a move, a patch, or both." });
   }
-  if (patch !== undefined) encode(checkFields("patch", patch), PATCH);
-  const whole = { least: 0, most: Number.MAX_SAFE_INTEGER };
-  return {
-    workflow,
-    id: checkText("id", id),
-    move: move === undefined ? null : checkText("move", move),
-    patch,
-    expect: expect === undefined ? null : checkWhole("expect", expect, whole),
-    since: since === undefined ? null : checkWhole("since", since, whole),
-  };
+  const seen = { expect: expect ?? null, since: since ?? null };
+  return { workflow, id: checkText("id", id), move: move ?? null, patch, ...seen };
 }
 
-export function parentAsked(
-  workflow: AnyWorkflow,
-  item: ItemRecord,
-  change: { readonly move?: string; readonly patch?: unknown },
-): Asked {
-  checkKnown(change, PARENT_OPTIONS);
+export function parentAsked(workflow: AnyWorkflow, item: ItemRecord, change: CheckedChange): Asked {
   const above = workflow.nests ? workflow : workflow.parent;
   if (above === null || item.parent === null) {
     throw new InvalidArgumentError({ field: "parent", problem: `item ${item.id} has no parent.` });
@@ -229,32 +261,4 @@ export function checkBelow(seen: Seen, id: string, parent: string): void {
   if (seen.items.get(id)?.parent === parent) return;
   const problem = `item ${id} is not a child of ${parent}.`;
   throw new InvalidArgumentError({ field: "changes", problem });
-}
-
-const HISTORY_LIMITS = { most: 1_000, usual: 100 };
-
-/** Each line may have jobs, and each job attempts. */
-export const TRAIL_LIMITS = { most: 200, usual: 50 };
-
-export function historyPage(
-  id: string,
-  options: HistoryOptions,
-  { most, usual } = HISTORY_LIMITS,
-): HistoryFilter {
-  checkKnown(options, HISTORY_OPTIONS);
-  const { after = 0, limit = usual } = options;
-  return {
-    item: checkText("id", id),
-    after: checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER }),
-    limit: checkWhole("limit", limit, { least: 1, most }),
-  };
-}
-
-/** The given fields only. */
-export function auditedOf({ actor, reason, trace }: Audited): Audited {
-  return {
-    actor,
-    ...(reason === undefined ? {} : { reason }),
-    ...(trace === undefined ? {} : { trace }),
-  };
 }

@@ -1,5 +1,6 @@
 /** Applies the rules of a workflow, including its guards, to a change: which items to write, and which jobs to enqueue. */
 import { NO_HASH, type Operator } from "../audit/entry.ts";
+import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import {
@@ -10,7 +11,7 @@ import {
   patched,
 } from "../core/item.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
-import { checkKnown } from "../core/options.ts";
+import { optionsOf, passed } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { AnyTask, Task } from "../core/task.ts";
 import {
@@ -411,7 +412,11 @@ async function dataText(
 const ENTRY_JOBS_MAX = 1_000;
 
 /** No key: an existing job would not be the item's. */
-const OPTIONS = new Set(["queue", "priority", "delay"]);
+const entryOptions = optionsOf<EntryJobOptions>()({
+  queue: passed<string>(),
+  priority: passed<number>(),
+  delay: passed<Duration>(),
+});
 
 async function jobsOnEntry(
   rules: StateRules,
@@ -422,11 +427,11 @@ async function jobsOnEntry(
   const jobs: NewJob[] = [];
   for (const { task, input, options } of wantedBy(rules, facts)) {
     const defaults = defaultsOf(task);
-    checkKnown(options, OPTIONS);
+    const given = entryOptions.read(options);
     await budget.with("enter", () => checkInputs(task, [input]));
     // The id marks a job whose end is awaited.
     const id = rules.whenJobsEnd === null ? newId() : calledId(newId());
-    const terms = termsHere(checkOptions(options, defaults));
+    const terms = termsHere(checkOptions(given, defaults));
     jobs.push(newJob(id, defaults.name, input, terms));
   }
   return jobs;

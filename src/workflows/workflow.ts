@@ -9,7 +9,19 @@ import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { ChildrenIn, ItemRecord } from "../core/item.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkList, checkSchema, checkWhole } from "../core/options.ts";
+import {
+  by,
+  checkFunction,
+  checkList,
+  checkSchema,
+  checkWhole,
+  duration,
+  needed,
+  optionsOf,
+  passed,
+  whole,
+  yes,
+} from "../core/options.ts";
 import type { AnyTask, InputArguments, InputOf } from "../core/task.ts";
 import { ttlOption } from "../locks/lock.ts";
 import type { Declaration } from "./item-record.ts";
@@ -231,25 +243,53 @@ export interface WorkflowOptions<
   readonly lock?: LockTimes;
 }
 
-const KNOWN = new Set([
-  "name",
-  "version",
-  "types",
-  "parent",
-  "initial",
-  "states",
-  "moves",
-  "data",
-  "whenChildrenEnd",
-  "keep",
-  "lock",
-]);
+type AnyState = StateOptions<string, string, never, string>;
 
-const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
-const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
-const LIMIT_OPTIONS = new Set(["after", "move"]);
-const LOCK_OPTIONS = new Set(["ttl", "wait"]);
-const AFTER_JOBS_OPTIONS = new Set(["done", "failed"]);
+type AnyMove = MoveOptions<string, never, string>;
+
+type AnyDefinition = WorkflowOptions<string, string, never, string> & {
+  readonly data?: StandardSchemaV1 | undefined;
+};
+
+const limitOptions = optionsOf<NonNullable<AnyState["limit"]>>()({
+  after: needed(duration({ least: 1 })),
+  move: needed(passed<string>()),
+});
+
+const afterJobsOptions = optionsOf<NonNullable<AnyState["whenJobsEnd"]>>()({
+  done: needed(passed<string>()),
+  failed: passed<string>(),
+});
+
+const stateOptions = optionsOf<AnyState>()({
+  final: yes(false),
+  limit: limitOptions.nested(),
+  enter: by(checkFunction<NonNullable<AnyState["enter"]>>),
+  whenJobsEnd: afterJobsOptions.nested(),
+});
+
+const moveOptions = optionsOf<AnyMove>()({
+  from: needed(passed<AnyMove["from"]>()),
+  to: needed(passed<string>()),
+  guard: by(checkFunction<NonNullable<AnyMove["guard"]>>),
+});
+
+const lockOptions = optionsOf<LockTimes>()({ ttl: by(ttlOption.check), wait: by(toMs) });
+
+/** States and moves are checked together. */
+const workflowOptions = optionsOf<AnyDefinition>()({
+  name: needed(by(checkName)),
+  version: whole(1, VERSION_MAX, 1),
+  types: by(checkTypes),
+  parent: by(checkParent),
+  initial: needed(passed<string>()),
+  states: needed(passed<AnyDefinition["states"]>()),
+  moves: needed(passed<AnyDefinition["moves"]>()),
+  data: by(checkSchema<StandardSchemaV1>),
+  whenChildrenEnd: passed<ChildrenEnd<string>>(),
+  keep: duration({}),
+  lock: lockOptions.nested(),
+});
 
 /**
  * Declares a state machine: its states, the moves between them, guards and time limits.
@@ -289,43 +329,29 @@ export function defineWorkflow<
   },
 ): Workflow<State, Move, Record<string, unknown>, Type>;
 
-export function defineWorkflow(
-  definition: WorkflowOptions<string, string, never, string> & {
-    readonly data?: StandardSchemaV1 | undefined;
-  },
-): Workflow {
-  checkKnown(definition, KNOWN);
-  const { version = 1, parent = null, data = null, whenChildrenEnd, keep, lock = {} } = definition;
-  const name = checkName("name", definition.name);
-  const states = statesOf(definition.states);
-  const moves = movesOf(definition.moves, states);
-  checkStates(definition.initial, states, moves);
+export function defineWorkflow(definition: AnyDefinition): Workflow {
+  const checked = workflowOptions.read(definition);
+  const { name, version, types = [name], parent, initial, data, whenChildrenEnd, keepMs } = checked;
+  const states = statesOf(checked.states);
+  const moves = movesOf(checked.moves, states);
+  checkStates(initial, states, moves);
   if (whenChildrenEnd !== undefined && typeof whenChildrenEnd !== "function") {
     checkDeclared("move", "whenChildrenEnd", whenChildrenEnd, moves);
   }
-  const above = parent === "self" ? null : checkParent(parent);
+  const above = parent === undefined || parent === "self" ? null : parent;
   return {
     name,
-    version: checkWhole("version", version, { least: 1, most: VERSION_MAX }),
-    types: typesOf(definition.types ?? [name]),
+    version,
+    types,
     parent: above,
     nests: parent === "self",
-    initial: definition.initial,
+    initial,
     states,
     moves,
-    data: checkSchema("data", data),
+    data: data ?? null,
     whenChildrenEnd: whenChildrenEnd === undefined ? null : chooser(whenChildrenEnd),
-    keepMs: keep === undefined ? null : toMs("keep", keep),
-    lock: { ...above?.lock, ...lockTimes(lock) },
-  };
-}
-
-function lockTimes(given: LockTimes): LockTimes {
-  checkKnown(checkObject("lock", given), LOCK_OPTIONS, { field: "lock" });
-  const { ttl, wait } = given;
-  return {
-    ...(ttl === undefined ? {} : { ttl: ttlOption.check("lock.ttl", ttl) }),
-    ...(wait === undefined ? {} : { wait: toMs("lock.wait", wait) }),
+    keepMs: keepMs ?? null,
+    lock: { ...above?.lock, ...checked.lock },
   };
 }
 
@@ -346,44 +372,23 @@ function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRul
   return new Map(
     states.map(([name, options]) => [
       checkName("states", name),
-      stateOf(`states.${name}`, checkObject(`states.${name}`, options)),
+      stateOf(`states.${name}`, options),
     ]),
   );
 }
 
-function stateOf(field: string, options: StateOptions<string, string, never, string>): StateRules {
-  checkKnown(options, STATE_OPTIONS, { field });
-  const { final = false, limit, enter, whenJobsEnd } = options;
-  if (typeof final !== "boolean") {
-    throw new InvalidArgumentError({ field: `${field}.final`, problem: "must be true or false." });
-  }
+function stateOf(field: string, options: AnyState): StateRules {
+  const { final, limit, enter, whenJobsEnd } = stateOptions.read(options, { field });
   return {
     isFinal: final,
-    limit: limit === undefined ? null : limitOf(`${field}.limit`, limit),
-    enter: checkFunction(`${field}.enter`, enter),
-    whenJobsEnd:
-      whenJobsEnd === undefined ? null : afterJobsOf(`${field}.whenJobsEnd`, whenJobsEnd),
+    limit: limit === undefined ? null : { ms: limit.afterMs, move: limit.move },
+    enter: enter ?? null,
+    whenJobsEnd: whenJobsEnd === undefined ? null : { failed: null, ...whenJobsEnd },
   };
 }
 
-function limitOf(
-  field: string,
-  limit: { readonly after: Duration; readonly move: string },
-): { ms: number; move: string } {
-  checkKnown(checkObject(field, limit), LIMIT_OPTIONS, { field });
-  return { ms: toMs(`${field}.after`, limit.after, { min: 1 }), move: limit.move };
-}
-
-function afterJobsOf(
-  field: string,
-  moves: { readonly done: string; readonly failed?: string },
-): { done: string; failed: string | null } {
-  checkKnown(checkObject(field, moves), AFTER_JOBS_OPTIONS, { field });
-  return { done: moves.done, failed: moves.failed ?? null };
-}
-
 function movesOf(
-  given: Readonly<Record<string, MoveOptions<string, never, string>>>,
+  given: Readonly<Record<string, AnyMove>>,
   states: ReadonlyMap<string, StateRules>,
 ): Map<string, MoveRules> {
   const moves = Object.entries(checkObject("moves", given));
@@ -395,12 +400,11 @@ function movesOf(
 
 function moveOf(
   name: string,
-  options: MoveOptions<string, never, string>,
+  options: AnyMove,
   states: ReadonlyMap<string, StateRules>,
 ): MoveRules {
   const field = `moves.${name}`;
-  checkKnown(checkObject(field, options), MOVE_OPTIONS, { field });
-  const { from, to, guard } = options;
+  const { from, to, guard } = moveOptions.read(options, { field });
   const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
   if (sources.length === 0) {
     const problem = "name at least one state that it leads from.";
@@ -411,7 +415,7 @@ function moveOf(
     if (states.get(state)?.isFinal !== true) continue;
     throw new InvalidArgumentError({ field, problem: `'${state}' is final.` });
   }
-  return { from: sources, to, guard: checkFunction(`${field}.guard`, guard) };
+  return { from: sources, to, guard: guard ?? null };
 }
 
 function checkStates(
@@ -445,11 +449,11 @@ function checkDeclared(
   throw new InvalidArgumentError({ field, problem });
 }
 
-function typesOf(types: readonly string[]): readonly string[] {
-  checkWhole("types", checkList("types", types).length, { least: 1, most: STATES_MAX });
-  const names = new Set(types.map((type) => checkName("types", type)));
+function checkTypes(field: string, types: readonly string[]): readonly string[] {
+  checkWhole(field, checkList(field, types).length, { least: 1, most: STATES_MAX });
+  const names = new Set(types.map((type) => checkName(field, type)));
   if (names.size === types.length) return [...names];
-  throw new InvalidArgumentError({ field: "types", problem: "a name appears twice." });
+  throw new InvalidArgumentError({ field, problem: "a name appears twice." });
 }
 
 function checkObject<T extends object>(field: string, value: T): T {
@@ -457,16 +461,10 @@ function checkObject<T extends object>(field: string, value: T): T {
   throw new InvalidArgumentError({ field, problem: "must be an object." });
 }
 
-function checkFunction<T>(field: string, value: T | undefined): T | null {
-  if (value === undefined) return null;
-  if (typeof value === "function") return value;
-  throw new InvalidArgumentError({ field, problem: "must be a function." });
-}
-
-function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
-  if (parent === null || parent?.states instanceof Map) return parent;
+function checkParent(field: string, parent: AnyWorkflow | "self"): AnyWorkflow | "self" {
+  if (parent === "self" || parent?.states instanceof Map) return parent;
   const problem = 'pass a workflow made with defineWorkflow(), or "self".';
-  throw new InvalidArgumentError({ field: "parent", problem });
+  throw new InvalidArgumentError({ field, problem });
 }
 
 function chooser(

@@ -5,42 +5,38 @@
  * holding a transaction; a transaction; row locks from the root down; the guard; the write and its audit line. The
  * distributed lock only saves work: correctness does not depend on it.
  */
-import { type Audited, AUDITED_OPTIONS, checkOperator } from "../audit/entry.ts";
+import { type Audited, auditedOptions, checkOperator } from "../audit/entry.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { ChildrenIn, ItemEntry, ItemRecord } from "../core/item.ts";
-import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
+import { checkList, checkText, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import { type HistoryEntry, trailOf, type TrailSources } from "./history.ts";
 import { type ItemWrite, recordOf, type Seen, type StoredItem } from "./item-record.ts";
 import {
   askedOf,
-  auditedOf,
-  CHANGE_OPTIONS,
+  changeOptions,
   checkBelow,
-  CHILD_OPTIONS,
   type ChildChange,
+  childOptions,
   type ChildPatch,
   filterOf,
   type HistoryOptions,
-  historyPage,
+  historyOptions,
   type ImportedItem,
   importedOf,
   type ItemChange,
   type ItemsFilter,
   type NewItem,
   parentAsked,
-  START_OPTIONS,
   startedOf,
-  TRAIL_LIMITS,
+  trailOptions,
 } from "./options.ts";
 import { type Asked, type ItemOperator, ItemPlan, type Started } from "./plan.ts";
 import type { ItemsInTransaction, ItemsStore } from "./store.ts";
 import { type AnyWorkflow, declarationOf, type LockTimes, type Workflow } from "./workflow.ts";
 
 export const ITEMS_BATCH_MAX = 1_000;
-const LIST_MAX = 1_000;
-const LIST_DEFAULT = 100;
 
 /** The part of the locks that workflows use. */
 export interface LockLayer {
@@ -119,9 +115,8 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     item: NewItem<NoInfer<Data>, NoInfer<Type>>,
   ): Promise<Item<State, Move, Data, Type>> {
-    checkKnown(item, START_OPTIONS);
-    const { actor: _actor, reason: _reason, trace: _trace, ...rest } = item;
-    const [started] = await this.startMany(workflow, [rest], auditedOf(item));
+    const how = { audited: item, once: undefined, started: startedOf };
+    const [started] = await this.#begin(workflow, [item], how);
     return started as Item<State, Move, Data, Type>;
   }
 
@@ -142,7 +137,7 @@ export class Workflows {
     items: readonly ImportedItem<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>[],
     audited: Audited,
   ): Promise<Item<State, Move, Data, Type>[]> {
-    checkKnown(audited, AUDITED_OPTIONS);
+    auditedOptions.read(audited);
     return this.#begin(workflow, items, { audited, once: undefined, started: importedOf });
   }
 
@@ -192,22 +187,19 @@ export class Workflows {
   ): Promise<Item<State, Move, Data, Type>[]> {
     checkWorkflow(workflow);
     const wanted = filterOf(workflow, filter);
-    const limit = checkWhole("limit", filter.limit ?? LIST_DEFAULT, { least: 1, most: LIST_MAX });
-    const rows = await this.#items.list({ ...wanted, workflow: workflow.name, limit });
+    const rows = await this.#items.list({ ...wanted, workflow: workflow.name });
     return rows.map((row) => this.#item(workflow, row));
   }
 
   /** The changes of an item and their actors, oldest first. */
   async history(id: string, options: HistoryOptions = {}): Promise<ItemEntry[]> {
-    return this.#items.history(historyPage(id, options));
+    return this.#items.history({ item: checkText("id", id), ...historyOptions.read(options) });
   }
 
   /** The same with the jobs that the changes enqueued, their attempts, and the actions of operators on these jobs. */
   async trail(id: string, options: HistoryOptions = {}): Promise<HistoryEntry[]> {
-    return trailOf(
-      await this.#items.history(historyPage(id, options, TRAIL_LIMITS)),
-      this.#parts.store,
-    );
+    const page = { item: checkText("id", id), ...trailOptions.read(options) };
+    return trailOf(await this.#items.history(page), this.#parts.store);
   }
 
   /** How many children of this item are in which state. */
@@ -233,13 +225,13 @@ export class Workflows {
     /** As in `change`. */
     once?: string,
   ): Promise<Item<State, Move, Data, Type>[]> {
-    checkKnown(audited, AUDITED_OPTIONS);
+    auditedOptions.read(audited);
     checkWhole("changes", checkList("changes", changes).length, {
       least: 1,
       most: ITEMS_BATCH_MAX,
     });
-    for (const change of changes) checkKnown(change, CHILD_OPTIONS);
-    const asked = changes.map((change) => askedOf(workflow, change.id, change));
+    const checked = changes.map((change) => childOptions.read(change));
+    const asked = checked.map((change) => askedOf(workflow, change.id, change));
     if (new Set(asked.map(({ id }) => id)).size < asked.length) {
       throw new InvalidArgumentError({ field: "changes", problem: "an item appears twice." });
     }
@@ -256,10 +248,10 @@ export class Workflows {
     /** The id of the change: a repeated call with the same id changes nothing. Default: a new one. */
     once?: string,
   ): Promise<Item<State, Move, Data, Type>> {
-    checkKnown(change, CHANGE_OPTIONS);
+    const { parent, ...checked } = changeOptions.read(change);
     const found = typeof item === "string" ? await this.item(workflow, item) : item;
-    const asked = [askedOf(workflow, found.id, change)];
-    if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
+    const asked = [askedOf(workflow, found.id, checked)];
+    if (parent !== undefined) asked.unshift(parentAsked(workflow, found, parent));
     const tree = { root: found.root, ...aboveOf(found) };
     const rows = await this.#change(workflow, { asked, audited: change, once, ...tree });
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);

@@ -243,7 +243,7 @@ suite("rules", () => {
         { canaryLate: "6m" },
         /^alerts\.canaryLost: must not be shorter than alerts\.canaryLate \(6m\)/,
       ],
-      [{ pendingage: "5m" }, /^pendingage: there is no such option/],
+      [{ pendingage: "5m" }, /^alerts\.pendingage: there is no such option/],
     ];
     for (const [options, message] of wrong) {
       assert.throws(

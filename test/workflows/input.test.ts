@@ -120,7 +120,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     ["a parent where there is none", "parent", change({ parent: { patch: {} } })],
     [
       "an unknown option of a parent",
-      "mvoe",
+      "parent.mvoe",
       () =>
         holdfast.workflows.updateChild(
           line,

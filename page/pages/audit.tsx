@@ -5,7 +5,7 @@ import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import type { AuditLine, VerifyAuditResponse } from "../api.gen.ts";
 import { apiUrl } from "../api.ts";
-import { get, type Input } from "../client.ts";
+import { addressOf, get, type Input } from "../client.ts";
 import { useRead } from "../live.ts";
 import {
   Ago,
@@ -42,7 +42,11 @@ export function AuditPage(): JSX.Element {
         acts={
           <>
             <Btn onClick={verify}>Verify the log</Btn>
-            <a class="btn hide-sm" href={apiUrl("audit?limit=1000")} download="audit.json">
+            <a
+              class="btn hide-sm"
+              href={apiUrl(addressOf("audit", { limit: 1_000 }))}
+              download="audit.json"
+            >
               Export
             </a>
           </>

@@ -1,7 +1,7 @@
 /** Flows and batches: jobs that wait for each other, as a graph that follows what runs. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Flow, FlowJob } from "../api.gen.ts";
+import type { Flow, FlowDetails, FlowJob } from "../api.gen.ts";
 import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { useRead } from "../live.ts";
@@ -114,27 +114,21 @@ function Row({ flow, isAt }: { readonly flow: Flow; readonly isAt: boolean }): J
 }
 
 export function FlowPage({ id }: { readonly id: string }): JSX.Element {
-  const from = useRead("flows/{id}", { id });
-  const jobs = useRead("flows/{id}/jobs", { id, limit: PAGE });
+  const from = useRead("flows/{id}", { id, limit: PAGE });
   return (
     <>
       <Crumbs>
         {[<a href={to("flows")}>Flows</a>, <span class="mono dim">{f.shortId(id)}</span>]}
       </Crumbs>
       <Shown from={from} page="Flow">
-        {(flow) => <OneFlow flow={flow} jobs={jobs.data?.jobs ?? []} />}
+        {(flow) => <OneFlow flow={flow} />}
       </Shown>
     </>
   );
 }
 
-function OneFlow({
-  flow,
-  jobs,
-}: {
-  readonly flow: Flow;
-  readonly jobs: readonly FlowJob[];
-}): JSX.Element {
+function OneFlow({ flow }: { readonly flow: FlowDetails }): JSX.Element {
+  const { jobs } = flow;
   const share = (count: number): string => `${(count / Math.max(1, flow.total)) * 100}%`;
   const canRetry = flow.failed + flow.cancelled > 0;
   return (

@@ -24,7 +24,12 @@ import {
 } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
-import type { CountJobsResponse as Counted, FoundJob, Status } from "../api.gen.ts";
+import {
+  type CountJobsResponse as Counted,
+  type FoundJob,
+  type Status,
+  statusValues,
+} from "../api.gen.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
 import { bulkFilter, chipsOf, searchOf, withFilter } from "./job-query.ts";
@@ -85,18 +90,9 @@ function titleOf(status: string): string {
   return wordOf(status).replace(/^./, (first) => first.toUpperCase());
 }
 
-/** On a narrow screen the last ones must be scrolled to: what needs a person comes before what is over. */
-const TABS: readonly Status[] = [
-  "pending",
-  "processing",
-  "retry",
-  "failed",
-  "waiting",
-  "scheduled",
-  "done",
-  "cancelled",
-  "expired",
-];
+/** On a narrow screen the last tabs must be scrolled to: what needs a person comes before what is over. */
+const FIRST: readonly Status[] = ["pending", "processing", "retry", "failed"];
+const TABS = [...FIRST, ...statusValues.filter((status) => !FIRST.includes(status))];
 
 /** So much of the tab before it stays visible. */
 const TAB_MARGIN = 48;

@@ -57,3 +57,19 @@ suite("the guide", () => {
     for (const word of words.split(",")) assert.ok(all.includes(word), `no page says "${word}"`);
   });
 });
+
+test("every promise names a test that holds it, and the test is there", () => {
+  const promises = readFileSync(join(GUIDE, "../design/promises.md"), "utf8");
+  const rows = [...promises.matchAll(/^\| (\d+) \| .* \| ([^|]+) \|$/gm)];
+  assert.equal(rows.length, 19);
+  for (const [, number, cell = ""] of rows) {
+    const named = [...cell.matchAll(/`([^`]+)`((?:[:;] "[^"]+")*)/g)];
+    assert.ok(named.length > 0, `promise ${number} names no test`);
+    for (const [, file = "", titles = ""] of named) {
+      const source = readFileSync(join(GUIDE, "../../test", file), "utf8");
+      for (const [, title = ""] of titles.matchAll(/"([^"]+)"/g)) {
+        assert.ok(source.includes(title), `promise ${number}: ${file} has no test "${title}"`);
+      }
+    }
+  }
+});

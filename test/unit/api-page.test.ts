@@ -99,25 +99,17 @@ function isError(value: unknown): value is typeof api.HoldfastError {
   );
 }
 
-/** Of all error classes in the files where errors are defined, those that an application may meet. */
+/** Their errors are for people and for callers over HTTP: an application does not meet them. */
+const COMMANDS = /^(cli|config|copy|terminal|tokens|verify)\/|(command|operations)\.ts$/;
+
+/** Every error with a code that an application may meet: its class and the code. */
 function errorClasses(): string[] {
-  const files = globSync(
-    [
-      "core/{errors,json,retry}.ts",
-      "worker/events.ts",
-      "{flows,steps,workflows}/errors.ts",
-      "locks/lock.ts",
-      "registry/worker-types.ts",
-      "schedules/schedule.ts",
-      "testing/drain.ts",
-    ],
-    { cwd: SOURCES },
-  );
+  const files = globSync("**/*.ts", { cwd: SOURCES }).filter((file) => !COMMANDS.test(file));
   const texts = files.map((file) => readFileSync(join(SOURCES, file), "utf8"));
-  const names = texts.flatMap((text) => [
-    ...text.matchAll(/^(?:export )?class (\w+) extends (?:\w+Error)/gm),
+  const classes = texts.flatMap((text) => [
+    ...text.matchAll(/^(?:export )?class (\w+) extends \w+Error \{\n[^]*?^\}/gm),
   ]);
-  return names.map(([, name]) => `${name}`);
+  return classes.map(([body, name]) => `${name} ${/"([A-Z_]{4,})"/.exec(body)?.[1]}`);
 }
 
 suite("the page of all functions", () => {
@@ -152,12 +144,12 @@ suite("the page of all functions", () => {
       .flatMap(([entry, exports]) => Object.entries(exports).map((each) => [entry, ...each]))
       .filter(([, name, value]) => isError(value) && name !== "HoldfastError")
       .map(([entry, name]) => `${name} ${entry}`);
-    const rows = [...page.matchAll(/^\| `(\w+)` \| `[A-Z_]+` \| (?:`([\w/]+)` )?\|/gm)];
-    const listed = rows.flatMap(([, name, entry]) =>
+    const rows = [...page.matchAll(/^\| `(\w+)` \| `([A-Z_]+)` \| (?:`([\w/]+)` )?\|/gm)];
+    const listed = rows.flatMap(([, name, , entry]) =>
       entry === undefined ? [] : [`${name} ${entry}`],
     );
     assert.deepEqual(listed.toSorted(), classes.toSorted());
-    const known = rows.map(([, name]) => `${name}`);
+    const known = rows.map(([, name, code]) => `${name} ${code}`);
     assert.deepEqual(known.toSorted(), errorClasses().toSorted());
   });
 });

@@ -277,13 +277,21 @@ export type CreateScheduleRequest = {
   readonly missed?: "skip" | "once" | {
     readonly all: number;
   };
-  /** What happens to a tick while the job of an earlier one has not ended. */
+  /** What happens to a tick while the job of an earlier one has not ended. Default: allow. */
   readonly overlap?: "allow" | "skip" | "queue";
   readonly description?: string;
   readonly paused?: boolean;
   readonly reason?: string;
 };
-export const createScheduleRequestDefaults = {"overlap":"allow"} as const;
+
+export type DeleteJobRequest = {
+  readonly reason?: string;
+};
+
+export type DeleteJobResponse = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly id: string;
+};
 
 export type DeleteScheduleRequest = {
   /** Required for a schedule that workers declare in code: it may come back. */
@@ -347,6 +355,26 @@ export type Drift = {
   }[];
 };
 
+export type EditJobRequest = {
+  /** Replaces the input; the old one is kept. */
+  readonly input?: unknown;
+  /** Higher numbers run first. */
+  readonly priority?: number;
+  /** Start after this long; 0: at once. */
+  readonly delay?: string | number;
+  /** Start at this time. */
+  readonly runAt?: number;
+  /** The queue to move to. */
+  readonly queue?: string;
+  readonly reason?: string;
+};
+
+export type EditJobResponse = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly id: string;
+  readonly status: Status;
+};
+
 export type EditScheduleRequest = {
   /** Five fields, or six with seconds first, or a nickname such as @daily. */
   readonly cron?: string;
@@ -372,7 +400,7 @@ export type EditScheduleRequest = {
   readonly missed?: "skip" | "once" | {
     readonly all: number;
   };
-  /** What happens to a tick while the job of an earlier one has not ended. */
+  /** What happens to a tick while the job of an earlier one has not ended. Default: allow. */
   readonly overlap?: "allow" | "skip" | "queue";
   readonly description?: string;
   /** Refuse the change if the schedule has a different revision. */
@@ -449,6 +477,12 @@ export type EnqueueOptions = {
   readonly after?: readonly string[];
   readonly onFailed?: "fail" | "cancel" | "ignore";
   readonly onCancelled?: "fail" | "cancel" | "ignore";
+};
+
+export type EnqueueRequest = {
+  readonly task: string;
+  readonly input?: unknown;
+  readonly options?: EnqueueOptions;
 };
 
 /** An accepted job. If `added` is false, it is the existing job with the same key. */
@@ -1565,6 +1599,20 @@ export type ReopenErrorRequest = {
 export type ReopenErrorResponse = {
   readonly group: ErrorKind;
   readonly changed: boolean;
+};
+
+export type ReplayJobRequest = {
+  /** Instead of the input of the old job. */
+  readonly input?: unknown;
+  readonly reason?: string;
+};
+
+export type ReplayJobResponse = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly id: string;
+  readonly task: string;
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly replayOf: string;
 };
 
 /** Progress, a log line or a custom report of a job. */
@@ -2753,7 +2801,7 @@ export interface Writes {
   };
   /** Enqueue a job. */
   jobs: {
-    input: NewJob;
+    input: EnqueueRequest;
     result: Enqueued;
   };
   /** Enqueue many jobs, all or none. */
@@ -2776,6 +2824,38 @@ export interface Writes {
       readonly id: string;
     } & RetryJobRequest;
     result: RetryJobResponse;
+  };
+  /** Run a job now: first in its lane, also while its queue is paused. */
+  "jobs/{id}/run-now": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    } & RunJobNowRequest;
+    result: RunJobNowResponse;
+  };
+  /** Change the input, priority, time or queue of a job that no worker holds. */
+  "jobs/{id}/edit": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    } & EditJobRequest;
+    result: EditJobResponse;
+  };
+  /** Delete an ended job with its attempts, steps and reports. */
+  "jobs/{id}/delete": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    } & DeleteJobRequest;
+    result: DeleteJobResponse;
+  };
+  /** Enqueue a new job like one that has ended, optionally with another input. */
+  "jobs/{id}/replay": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    } & ReplayJobRequest;
+    result: ReplayJobResponse;
   };
   /** Enqueue jobs that wait for each other, all or none. */
   flows: {
@@ -2873,14 +2953,6 @@ export interface Writes {
       readonly id: string;
     } & ReopenErrorRequest;
     result: ReopenErrorResponse;
-  };
-  /** Run a job now that is scheduled or waits for its next attempt. */
-  "jobs/{id}/run-now": {
-    input: {
-      /** The id of a job or an item: a lower-case UUID. */
-      readonly id: string;
-    } & RunJobNowRequest;
-    result: RunJobNowResponse;
   };
   /** Release a lock by force. */
   "locks/release": {

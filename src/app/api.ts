@@ -13,7 +13,7 @@ import { Overview } from "../dashboard/overview.ts";
 import { dashboardRoutes, storyOf, type StoryParts } from "../dashboard/routes.ts";
 import { tasksOf } from "../dashboard/names.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
-import { explainRoutes } from "../explain/routes.ts";
+import { explainOperations } from "../explain/operations.ts";
 import { Batches, Flows } from "../flows/flows.ts";
 import { flowOperations } from "../flows/operations.ts";
 import { flowRoutes } from "../flows/routes.ts";
@@ -21,6 +21,7 @@ import type { Auth } from "../http-kernel/auth.ts";
 import { openApiOf } from "../http-kernel/openapi.ts";
 import { JSON_TYPE, route, type Route } from "../http-kernel/route.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
+import { type EnqueueApp, enqueueOperations, jobOperations } from "../jobs/operations.ts";
 import { jobRoutes } from "../jobs/routes.ts";
 import { lockOperations } from "../locks/operations.ts";
 import { Feed } from "../monitoring/feed.ts";
@@ -181,13 +182,16 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast.bulk, onBulk),
-    ...jobRoutes({
-      jobs,
-      redaction: holdfast.redaction,
-      enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
-      tasks,
-      whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
-    }),
+    ...routesOf<EnqueueApp>(
+      {
+        enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
+        definitions: tasks,
+        whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
+      },
+      enqueueOperations,
+    ),
+    ...jobRoutes({ jobs }),
+    ...routesOf({ jobs, redaction: holdfast.redaction, definitions: tasks }, jobOperations),
     ...routesOf(holdfast, flowOperations),
     ...flowRoutes({
       withIds: (newId) => {
@@ -203,7 +207,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     }),
     ...effectRoutes(jobs),
     ...rerunRoutes({ jobs, redaction: holdfast.redaction }),
-    ...explainRoutes({ jobs, queues: holdfast.queues }),
+    ...routesOf(holdfast, explainOperations),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...routesOf(holdfast, leaseOperations),
     ...statsRoutes({
@@ -216,7 +220,9 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     }),
     ...pageRoutes(parts, tasks, latest),
     ...routesOf(holdfast, lockOperations),
-    ...queueRoutes(holdfast.queues),
+    ...queueRoutes(holdfast.queues, async () =>
+      (await latest.counts()).queues.map(({ queue }) => queue),
+    ),
     ...routesOf(holdfast, auditOperations),
     ...routesOf(sharedVerification(holdfast.audit, runtime), verifyOperations),
     ...routesOf(parts, findingOperations),

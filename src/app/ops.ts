@@ -47,15 +47,8 @@ export type {
   ResolveErrorOptions,
 } from "../error-kinds/errors.ts";
 export type { ErrorKind, ErrorKindState } from "../error-kinds/store.ts";
-export type {
-  AttemptView,
-  InputRevision,
-  Jobs,
-  JobSummary,
-  RerunOptions,
-  RetryJobOptions,
-  StepView,
-} from "../jobs/jobs.ts";
+export type { AttemptView, InputRevision, Jobs, JobSummary, StepView } from "../jobs/jobs.ts";
+export type { EditOptions, ReplayOptions, RerunOptions, RetryJobOptions } from "../jobs/options.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "../jobs/leases.ts";
 export type { LeaseRecord, QueueStats, Unclaimable } from "../jobs/store.ts";
 export { canaryTask, withCanary, type CanaryOptions } from "../monitoring/canary.ts";

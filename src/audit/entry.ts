@@ -14,7 +14,7 @@ export interface AuditEntry {
   readonly at: number;
   /** Who acted: a person, a program, or a job. */
   readonly actor: string;
-  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`, `schedule.edit`. */
+  /** Such as `job.cancel`, `job.retry`, `job.run-now`, `job.edit`, `job.delete`, `job.replay`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`, `schedule.edit`. */
   readonly action: string;
   /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`, `workflow order`, `schedule nightly`. */
   readonly subject: string;
@@ -126,6 +126,8 @@ export const operatorFields = {
 };
 
 export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
+
+export const AUDITED_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
 /** The same with an actor that must be given. */
 export const auditedFields = { ...operatorFields, actor: needed(passed<Actor>()) };

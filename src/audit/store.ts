@@ -4,7 +4,12 @@
  * A transaction that adds a line locks the head, so that the numbers have no gaps, and does so last, so that other
  * transactions wait only briefly. The database moves the head itself, and refuses a line that does not follow the last one.
  */
-import { EffectNotFoundError, IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
+import {
+  EffectNotFoundError,
+  IllegalMoveError,
+  JobNotFoundError,
+  StoreRefusedError,
+} from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { nothing, sql } from "../database/sql.ts";
@@ -144,7 +149,7 @@ function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
 }
 
 /** The errors of an action that was done before. */
-const REFUSALS = [StoreRefusedError, IllegalMoveError, EffectNotFoundError];
+const REFUSALS = [StoreRefusedError, IllegalMoveError, EffectNotFoundError, JobNotFoundError];
 
 /**
  * Runs an action of an operator. If the answer is lost, the action was done if its line exists. The same holds if the

@@ -13,7 +13,7 @@ import {
 import { checkKey, checkName, checkQueue, checkTaskName, isReserved } from "../core/name.ts";
 import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import { PRIORITY_MAX } from "../jobs/enqueue.ts";
+import { PRIORITY_MAX } from "../jobs/start.ts";
 import { checkTags, isOfTask } from "../jobs/list.ts";
 
 export const bulkActions = ["retry", "cancel", "delete", "move", "priority"] as const;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
-import { PRIORITY_MAX } from "../jobs/enqueue.ts";
+import { PRIORITY_MAX } from "../jobs/start.ts";
 import { TAGS_MAX } from "../jobs/list.ts";
 import type { BulkActions } from "./bulk.ts";
 import { bulkActions, type BulkRequest, ERROR_LENGTH_MAX, IDS_MAX } from "./filter.ts";

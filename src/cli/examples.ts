@@ -13,10 +13,8 @@ enqueue mail.send '{"to":"ada@example.com"}'
 enqueue report.build --delay 2h --key report-2027-01
 jobs --status failed --task mail.send
 jobs --queue mail --limit 50 --json
-job 01890a5d
-job 01890a5d --follow
-explain 01890a5d
-explain --queue mail
+job show 01890a5d
+job show 01890a5d --follow
 retry 01890a5d
 retry 01890a5d --input '{"to":"ada@example.com"}'
 retry --task mail.send --since 1h --dry-run

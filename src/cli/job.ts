@@ -8,7 +8,9 @@ import { JobNotFoundError } from "../core/errors.ts";
 import type { LogReport, ProgressReport, Report, WatchEntry } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { jobId } from "../jobs/command.ts";
+import { jobOperations } from "../jobs/operations.ts";
 import type { AttemptView, JobView, StepView } from "../jobs/jobs.ts";
+import type { CommandGroup } from "../operations/command.ts";
 import { isGone } from "../registry/heartbeat.ts";
 import { takes } from "../registry/tasks.ts";
 import { isRunnable } from "../registry/workers.ts";
@@ -34,8 +36,14 @@ import {
   urlOption,
 } from "../terminal/terminal.ts";
 
-export function jobCommand(kit: CommandKit<Holdfast>): Command {
-  return new Command("job")
+export const jobCommands: CommandGroup<Holdfast> = {
+  name: "job",
+  about: "show one job, run it now, change, delete or replay it",
+  parts: [showCommand, ...Object.values(jobOperations)],
+};
+
+function showCommand(kit: CommandKit<Holdfast>): Command {
+  return new Command("show")
     .description("show all details of a job")
     .argument("<id>", "the job's id, or an unambiguous prefix")
     .addOption(urlOption())

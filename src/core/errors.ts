@@ -233,7 +233,11 @@ const MOVABLE = {
   retry: "Only failed, cancelled or expired jobs can be retried.",
   cancel: "Only jobs that have not ended can be cancelled.",
   rerun: "Only jobs that have ended can run again.",
-  "run now": "Only scheduled jobs and jobs that wait for their next attempt can be run now.",
+  "run now":
+    "Only pending and scheduled jobs, and jobs that wait for their next attempt, can be run now.",
+  edit: "Only jobs that no worker holds can be changed. Retry or replay an ended job with another input.",
+  delete: "Only jobs that have ended can be deleted. Cancel it first.",
+  replay: "Only jobs that have ended can be replayed.",
 };
 
 /** The state of the job does not allow the move. */
@@ -245,7 +249,7 @@ export class IllegalMoveError extends HoldfastError {
   constructor(facts: {
     id: string;
     status: string;
-    move: "retry" | "cancel" | "rerun" | "run now";
+    move: keyof typeof MOVABLE;
     /** Replaces "is <status>" in the message. */
     detail?: string;
   }) {
@@ -255,6 +259,16 @@ export class IllegalMoveError extends HoldfastError {
     this.status = facts.status;
     this.move = facts.move;
     countRefusal(this.code);
+  }
+}
+
+/** A job that has not ended may still read the result of this one. */
+export class JobInUseError extends HoldfastError {
+  constructor({ id }: { id: string }) {
+    super(
+      "JOB_IN_USE",
+      `Job ${id} cannot be deleted: a job that waits for it has not ended and may read its result. Wait until that job has ended, or cancel it.`,
+    );
   }
 }
 

@@ -9,22 +9,17 @@ import { statuses } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
 import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { explanationSchema } from "../explain/routes.ts";
+import { jobExplanation } from "../explain/operations.ts";
 import type { DependencyView } from "../flows/results.ts";
 import { dependency } from "../flows/operations.ts";
 import { Problem, retryAfter } from "../http-kernel/problem.ts";
-import { auditedBy, route, type Route } from "../http-kernel/route.ts";
+import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
-import {
-  attemptSchema,
-  inputSchema,
-  jobSchema,
-  jobSummarySchema,
-  stepSchema,
-} from "../jobs/routes.ts";
+import * as shapes from "../jobs/shapes.ts";
 import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
 import { zodOf } from "../operations/route.ts";
+import { object, text } from "../operations/shape.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import {
   desiredStates,
@@ -36,7 +31,8 @@ import type { Usual } from "../stats/times.ts";
 import type { TaskView } from "./names.ts";
 import type { Overview } from "./overview.ts";
 import { searchRoutes } from "./search-routes.ts";
-import { type DashboardStore, EARLY, type Related, type Relations, type Running } from "./store.ts";
+import { STARTABLE } from "../jobs/actions.ts";
+import type { DashboardStore, Related, Relations, Running } from "./store.ts";
 
 const TAG = "dashboard";
 
@@ -113,7 +109,7 @@ const overviewSchema = z
     alerts: z.array(zodOf(alert)).meta({ description: "The worst first, at most 20." }),
     alertsOpen: z.object({ critical: s.count, warning: s.count, info: s.count }),
     canaries: z.array(canarySchema),
-    failed: z.array(jobSummarySchema),
+    failed: z.array(zodOf(shapes.jobSummary)),
     isEmpty: z.boolean(),
     pausedAll: z.boolean(),
   })
@@ -236,17 +232,18 @@ const relatedSchema = z
   .object({ id: s.id, task: z.string(), status: s.status })
   .meta({ id: "RelatedJob" });
 
+const attemptOfBuild = object({ ...shapes.attemptFields, build: text().nullable() }).named(
+  "AttemptOfBuild",
+  "An attempt with the build of its worker.",
+);
+
 const storySchema = z
   .object({
-    job: jobSchema,
-    attempts: z.array(
-      attemptSchema
-        .extend({ build: z.string().nullable() })
-        .meta({ id: "AttemptOfBuild", description: "An attempt with the build of its worker." }),
-    ),
-    steps: z.array(stepSchema),
-    inputs: z.array(inputSchema),
-    explanation: explanationSchema.nullable(),
+    job: zodOf(shapes.job),
+    attempts: z.array(zodOf(attemptOfBuild)),
+    steps: z.array(zodOf(shapes.step)),
+    inputs: z.array(zodOf(shapes.inputRevision)),
+    explanation: zodOf(jobExplanation).nullable(),
     startBy: s.instant.nullable(),
     schedule: z.string().nullable(),
     item: z
@@ -289,12 +286,11 @@ const taskSchema = z
   .meta({ id: "TaskInfo", description: "A task that the server or a worker knows." });
 
 interface JobPageParts {
-  readonly store: Pick<DashboardStore, "runNow">;
   readonly story: (id: string) => Promise<object>;
   readonly tasks: () => Promise<TaskView[]>;
 }
 
-function jobPageRoutes({ store, story, tasks }: JobPageParts): Route[] {
+function jobPageRoutes({ story, tasks }: JobPageParts): Route[] {
   return [
     route({
       method: "GET",
@@ -321,31 +317,6 @@ function jobPageRoutes({ store, story, tasks }: JobPageParts): Route[] {
       params: { id: s.id },
       answers: { 200: { description: "The job.", schema: storySchema } },
       run: async ({ params: { id } }) => ({ status: 200, json: await story(id) }),
-    }),
-    route({
-      method: "POST",
-      path: "/api/v1/jobs/{id}/run-now",
-      name: "runJobNow",
-      tag: "jobs",
-      summary: "Run a job now that is scheduled or waits for its next attempt",
-      access: "operator",
-      params: { id: s.id },
-      body: z.strictObject({ reason: s.reason.optional() }),
-      answers: {
-        200: {
-          description: "It is due; a worker takes it next.",
-          schema: z.object({ id: s.id, status: s.status }),
-        },
-      },
-      problems: [409],
-      repeatable: true,
-      run: async (call) => {
-        const { id } = call.params;
-        const { actor, trace, reason } = auditedBy(call);
-        const by = { id: call.ids[0] as string, actor, traceId: trace, reason: reason ?? null };
-        await store.runNow(id, by);
-        return { status: 200, json: { id, status: "pending" } };
-      },
     }),
   ];
 }
@@ -415,7 +386,7 @@ export async function storyOf(parts: StoryParts, id: string): Promise<object> {
     callers,
     usual,
     audit,
-    canRunNow: EARLY.includes(job.status),
+    canRunNow: STARTABLE.includes(job.status),
     blocked,
   };
 }

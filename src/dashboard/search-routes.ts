@@ -8,7 +8,8 @@ import { Problem } from "../http-kernel/problem.ts";
 import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
-import { jobSummarySchema } from "../jobs/routes.ts";
+import { jobSummary } from "../jobs/shapes.ts";
+import { zodOf } from "../operations/route.ts";
 import { LOOK_MAX } from "../jobs/search.ts";
 import type { Hit, Names } from "./names.ts";
 import type { DashboardStore } from "./store.ts";
@@ -31,7 +32,7 @@ const NAMES_WAIT_MS = 5_000;
 
 const text = z.string().min(1).max(TEXT_LENGTH_MAX);
 
-const rowSchema = jobSummarySchema
+const rowSchema = (zodOf(jobSummary) as z.ZodObject)
   .extend({
     worker: z.string().nullable().meta({ description: "Of the running or the last attempt." }),
     ranMs: z.number().nullable().meta({ description: "How long the last attempt took." }),

@@ -8,6 +8,7 @@ import { bareName, isReserved, versionsOf } from "../core/name.ts";
 import { JOB_ENDED } from "../core/task.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
+import { FIRST_UNTIL } from "../jobs/rows.ts";
 import {
   isLimited,
   mayStart,
@@ -121,8 +122,10 @@ export class SqlExplain {
     const [place] = await this.#engine.all<ReadyPosition>(
       sql`select lane, place from holdfast.ready where id = ${id}`,
     );
+    const isFirst = place !== undefined && place.place < FIRST_UNTIL;
     return {
-      queue: await this.#queueState(queue),
+      // A job that an operator runs now passes a pause of its queue.
+      queue: isFirst ? null : await this.#queueState(queue),
       limits: await this.#limits(job, now),
       before: place === undefined ? NONE : await this.#before(job, place),
     };

@@ -4,11 +4,14 @@ import type { Task } from "../core/task.ts";
 import { route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { EnqueueOptions } from "../jobs/enqueue.ts";
-import { enqueueOptionsSchema } from "../jobs/routes.ts";
+import { enqueueOptions } from "../jobs/shapes.ts";
+import { zodOf } from "../operations/route.ts";
 import type { Batches, Flow, Flows } from "./flows.ts";
 import { FLOW_JOBS_MAX, type FlowJobSpec } from "./builder.ts";
 
 const TAG = "flows";
+
+const enqueueOptionsSchema = zodOf(enqueueOptions) as z.ZodObject;
 
 const newFlowJob = z
   .strictObject({

@@ -77,6 +77,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   CIRCLE: 422,
   TOO_LARGE: 413,
   ILLEGAL_MOVE: 409,
+  JOB_IN_USE: 409,
   CALLED_FAILED: 409,
   DEPENDENCY_UNMET: 409,
   ALREADY_STARTED: 409,

@@ -243,7 +243,10 @@ export async function eachJob<One extends Handled>(
 
 // Names and ids that were typed.
 
-export async function jobId({ jobs }: Pick<App, "jobs">, typed: string): Promise<string> {
+export async function jobId(
+  { jobs }: { readonly jobs: Pick<Jobs, "list"> },
+  typed: string,
+): Promise<string> {
   if (isId(typed)) return typed;
   return wholeId(typed, {
     what: "job",

@@ -74,7 +74,7 @@ export function needsPolicy(job: NewJob): boolean {
 /** In transactions of its own, before the jobs are written: their settings must be seen by claims that see them. */
 export async function prepareEnqueue(
   { engine, rules, tx }: { engine: Engine; rules: ClaimRules; tx?: Transaction },
-  jobs: readonly NewJob[],
+  jobs: readonly Pick<NewJob, "priority" | "lane" | "queue">[],
 ): Promise<void> {
   if (jobs.some(({ priority }) => priority !== 0)) await readAgeing(engine);
   const withLane = jobs.filter(({ lane = null }) => lane !== null);

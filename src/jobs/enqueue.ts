@@ -36,6 +36,7 @@ import {
 import { afterFields, type AfterOptions, memberOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
 import { debounceOf, paceOf } from "./pacing.ts";
+import { PRIORITY_MAX, startOf } from "./start.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
 import { checkTags } from "./list.ts";
 
@@ -300,8 +301,6 @@ function listOf(inputs: Iterable<unknown>): unknown[] {
   throw new InvalidArgumentError({ field: "inputs", problem: "must be a list of inputs." });
 }
 
-export const PRIORITY_MAX = 32_767;
-
 /** Where a job runs, its key, its lane, and the jobs that it waits for. */
 export interface JobOptions extends AfterOptions {
   /** Default: the queue of the task. */
@@ -415,14 +414,6 @@ function keyOf(checked: CheckedOptions): Pick<Terms, "key" | "keyForMs" | "onCon
     throw new InvalidArgumentError({ field, problem: "requires `key`." });
   }
   return { key, keyForMs, ...(onConflict && { onConflict }) };
-}
-
-function startOf({ delayMs, runAt }: CheckedOptions): NewJob["start"] {
-  if (delayMs !== undefined && runAt !== undefined) {
-    throw new InvalidArgumentError({ field: "delay", problem: "pass delay or runAt, not both." });
-  }
-  if (runAt !== undefined) return { at: runAt };
-  return delayMs === undefined || delayMs === 0 ? null : { delayMs };
 }
 
 function startByOf({ startBy, startWithinMs }: CheckedOptions) {

@@ -2,7 +2,6 @@
 import {
   anyOperator,
   type OperatorEntry,
-  operatorFields,
   operatorOf,
   type OperatorOptions,
   operatorOptions,
@@ -12,20 +11,15 @@ import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { EffectNotFoundError, InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { shortIds } from "../core/id.ts";
-import { parseInput } from "../core/input.ts";
 import { type Status, statuses, traceId } from "../core/job.ts";
-import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional, RESULT } from "../core/json.ts";
+import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
 import {
-  by,
   checkKnown,
   checkText,
   checkWhole,
   choice,
-  each,
-  needed,
   optionsOf,
-  passed,
   whole,
   yes,
 } from "../core/options.ts";
@@ -39,17 +33,23 @@ import {
   type WatchEntry,
   type WatchOptions,
 } from "../core/report.ts";
-import { ATTEMPTS_MAX, DEFAULT_RETRY } from "../core/retry.ts";
-import type {
-  EffectInDoubt,
-  RerunPlan,
-  StepFacts,
-  StepName,
-  StepRecord,
-  Task,
-} from "../core/task.ts";
+import type { EffectInDoubt, RerunPlan, StepFacts, StepName, StepRecord } from "../core/task.ts";
+import {
+  checkedPayload,
+  EDITABLE,
+  type EditOptions,
+  editOptions,
+  type ReplayOptions,
+  replayOptions,
+  type RerunOptions,
+  rerunOptions,
+  type RetryJobOptions,
+  retryOptions,
+  stepName,
+} from "./options.ts";
 import { calledFirst, type Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
+import { startOf } from "./start.ts";
 import type {
   AttemptFacts,
   JobFacts,
@@ -147,35 +147,9 @@ export interface StepView extends StepFacts {
   readonly result: unknown;
 }
 
-/** How many more attempts a job gets, and whether called jobs are retried. */
-export interface RetryJobOptions {
-  /** Additional attempts. */
-  readonly attempts?: number;
-  /** Whether to retry the called jobs whose failure failed it, too. */
-  readonly withCalled?: boolean;
-  /** Replaces the input. The old input is kept, and the change is always audited. */
-  readonly input?: unknown;
-  /** The task of the job: its schema checks the new input. Without it, only the worker does. */
-  readonly definition?: Task;
-}
-
-/** From which step a job runs again, and what may happen again. */
-export interface RerunOptions {
-  /** The step to start from: its name, or its name and which one of that name. Null: from the beginning. */
-  readonly from: string | StepName | null;
-  /** The effects, commits and calls that may happen again: `confirm` of the plan. */
-  readonly confirm?: readonly string[];
-  /** Replaces the input. Only the worker checks it. */
-  readonly input?: unknown;
-  /** Additional attempts. */
-  readonly attempts?: number;
-}
-
 export const PAGE_MAX = 1_000;
 
 const PAGE_DEFAULT = 50;
-
-const INPUT = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 const limitOption = whole(1, PAGE_MAX, PAGE_DEFAULT);
 
@@ -187,24 +161,6 @@ const reportOptions = optionsOf<ReportsFilter>()({
 });
 
 const pageOptions = optionsOf<{ readonly limit?: number }>()({ limit: limitOption });
-
-const attemptsOption = whole(1, ATTEMPTS_MAX, DEFAULT_RETRY.maxAttempts);
-
-const retryOptions = optionsOf<RetryJobOptions & OperatorOptions>()({
-  attempts: attemptsOption,
-  withCalled: passed<boolean>(),
-  input: passed<unknown>(),
-  definition: passed<Task>(),
-  ...operatorFields,
-});
-
-const rerunOptions = optionsOf<RerunOptions & OperatorOptions>()({
-  from: needed(by(stepName)),
-  confirm: each(checkText, []),
-  input: passed<unknown>(),
-  attempts: attemptsOption,
-  ...operatorFields,
-});
 
 const LIST_OPTIONS = new Set("status queue task key tags prefix before limit".split(" "));
 
@@ -402,7 +358,7 @@ export class Jobs {
       from,
       confirm,
       attempts,
-      payload: "input" in options ? encode(options.input, INPUT) : null,
+      payload: "input" in options ? await checkedPayload({ input: options.input }) : null,
       operator: anyOperator(options, this.#idOr(once)),
     });
   }
@@ -423,6 +379,78 @@ export class Jobs {
     return status;
   }
 
+  /**
+   * Runs a job as soon as a worker has a free slot: one that is scheduled, waits for its next attempt, or is pending. It goes
+   * first in its lane, also while its queue is paused; then for one attempt. Limits and rates hold. Always audited.
+   */
+  async runNow(
+    id: string,
+    options: OperatorOptions = {},
+    /** As of `retry`. */
+    once?: string,
+  ): Promise<void> {
+    const operator = anyOperator(operatorOptions.read(options), this.#idOr(once));
+    await this.#store.jobs.runNow(checkText("id", id), operator);
+  }
+
+  /**
+   * Changes a job that no worker holds: its input, priority, time or queue. It keeps its key and its lane. A job that waits
+   * for an event, a timer of its task or another job cannot be given a time. Always audited. Returns its status afterwards.
+   */
+  async edit(
+    id: string,
+    options: EditOptions & OperatorOptions,
+    /** As of `retry`. */
+    once?: string,
+  ): Promise<Status> {
+    const { priority, queue, delayMs, runAt } = editOptions.read(options);
+    checkText("id", id);
+    if (EDITABLE.every((field) => options[field] === undefined && !(field in options))) {
+      const problem = `name what to change: ${EDITABLE.join(", ")}.`;
+      throw new InvalidArgumentError({ field: "options", problem });
+    }
+    const operator = anyOperator(options, this.#idOr(once));
+    const hasTime = delayMs !== undefined || runAt !== undefined;
+    const terms = {
+      ...("input" in options ? { payload: await checkedPayload(options) } : {}),
+      ...(priority === undefined ? {} : { priority }),
+      ...(queue === undefined ? {} : { queue }),
+      ...(hasTime ? { start: startOf({ delayMs, runAt }) } : {}),
+    };
+    return this.#store.jobs.edit(id, terms, operator);
+  }
+
+  /** Deletes a job that has ended, with its attempts, steps and reports. Always audited. */
+  async delete(
+    id: string,
+    options: OperatorOptions = {},
+    /** As of `retry`. */
+    once?: string,
+  ): Promise<void> {
+    const operator = anyOperator(operatorOptions.read(options), this.#idOr(once));
+    await this.#store.jobs.delete(checkText("id", id), operator);
+  }
+
+  /**
+   * Enqueues a new job like one that has ended: with its task, queue, priority, lane, attempts, tags and input, or with
+   * another input. It runs at once and by itself: without the key, flow, workflow or schedule of the old job. The tag
+   * `replay-of:<id>` leads back to that. Always audited.
+   */
+  async replay(
+    id: string,
+    options: ReplayOptions & OperatorOptions = {},
+    /** The ids of the new job and of the audit entry. Default: new ids. */
+    ids?: readonly [job: string, entry: string],
+  ): Promise<Job<unknown>> {
+    replayOptions.read(options);
+    checkText("id", id);
+    const operator = anyOperator(options, this.#idOr(ids?.[1]));
+    const payload = "input" in options ? { payload: await checkedPayload(options) } : {};
+    const newId = ids?.[0] ?? this.#newId();
+    const task = await this.#store.jobs.replay({ id, newId, ...payload }, operator);
+    return new Job({ id: newId, task, added: true, jobs: this });
+  }
+
   #idOr(once: string | undefined): () => string {
     return once === undefined ? this.#newId : () => once;
   }
@@ -432,20 +460,6 @@ export function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   if (lastError === null) return { ...row, lastError };
   const { name, message, code } = decodeError(lastError);
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };
-}
-
-/** The schema only checks the input: the input is stored as it was given. */
-async function checkedPayload({ input, definition }: RetryJobOptions): Promise<string> {
-  const payload = encode(input, INPUT);
-  if (definition !== undefined) await parseInput(definition, input);
-  return payload;
-}
-
-function stepName(field: string, from: RerunOptions["from"]): StepName | null {
-  if (from === null) return null;
-  const { name, occurrence } = typeof from === "object" ? from : { name: from, occurrence: 1 };
-  checkWhole(`${field}.occurrence`, occurrence, { least: 1, most: Number.MAX_SAFE_INTEGER });
-  return { name: checkName(field, name), occurrence };
 }
 
 /** Text that was written by hand may not be JSON; it is shown as it is. */

@@ -40,7 +40,7 @@ export type JobValues = [
   lane: string | null,
 ];
 
-interface ReadyRow extends JobColumns {
+export interface ReadyRow extends JobColumns {
   ready_at: number;
   /** With the name of the task, if that has a limit of its own. */
   lane: string;
@@ -436,6 +436,20 @@ export async function changeInput(
 
 /** Strict priorities: a higher one goes first, unless the other job has waited for more than four years. */
 const STRICT_AGEING_MS = 2 ** 37;
+
+/**
+ * Where a job goes that an operator wants to run now: before every priority. `STRICT_AGEING_MS` times the highest priority is
+ * half of it.
+ */
+const FIRST = -Number.MAX_SAFE_INTEGER;
+
+/** Positions before this one are of such jobs. */
+export const FIRST_UNTIL = FIRST + 2 ** 43;
+
+/** Those that are wanted first go in the order in which they were asked for. */
+export function firstPlace(now: number): number {
+  return FIRST + now;
+}
 
 /** How old settings may be. */
 const FRESH_MS = 5_000;

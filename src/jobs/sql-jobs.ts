@@ -19,6 +19,7 @@ import { JobNotFoundError, StoreBusyError, StoreRefusedError } from "../core/err
 import type { Fence, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import type { Engine, Hint } from "../database/engine.ts";
+import * as acting from "./actions.ts";
 import * as cancelling from "./cancel.ts";
 import { clearNeighbours, lookUpOutage } from "./outages.ts";
 import {
@@ -28,7 +29,7 @@ import {
   prepareEnqueue,
 } from "./enqueue-policy.ts";
 import { type ClaimRules, type JobHooks, type MoveContext, underRules } from "./hooks.ts";
-import { delayOf, inMsOf, type Revision, revisions } from "./rows.ts";
+import { delayOf, inMsOf, readAgeing, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
 import * as searching from "./search.ts";
 import * as maintenance from "./maintenance.ts";
@@ -276,6 +277,53 @@ export class SqlJobs {
         ? await this.#db.write(retry, () => lookUpRetried(this.#context, id, attempts))
         : await actOrLookUp(this.#db, operator, retry, () => pendingAgain(this.#engine, id));
     this.#announce(hints);
+  }
+
+  /** Makes a job pending, first in its lane; it may pass a pause of its queue. Returns its status before. */
+  async runNow(id: string, operator: OperatorEntry): Promise<Status> {
+    const act = () => acting.runNow(this.#context, this.#real(id), operator);
+    const { status, hints } = await actOrLookUp(this.#db, operator, act, async (line) => ({
+      status: line.oldStatus as Status,
+      hints: await pendingAgain(this.#engine, id),
+    }));
+    this.#announce(hints);
+    return status;
+  }
+
+  /** Changes a job that no worker holds. Returns its status afterwards. */
+  async edit(id: string, terms: acting.EditTerms, operator: OperatorEntry): Promise<Status> {
+    await readAgeing(this.#engine);
+    const act = () => acting.edit(this.#context, this.#real(id), terms, operator);
+    const { status, hints } = await actOrLookUp(this.#db, operator, act, async (line) => ({
+      status: line.newStatus as Status,
+      hints: await pendingAgain(this.#engine, id),
+    }));
+    this.#announce(hints);
+    return status;
+  }
+
+  /** Deletes a job that has ended and that no other job reads. */
+  delete(id: string, operator: OperatorEntry): Promise<void> {
+    const act = () => acting.deleteOne(this.#context, this.#real(id), operator);
+    return actOrLookUp(this.#db, operator, act, async () => {});
+  }
+
+  /** Enqueues a new job like this one, which has ended. Returns its task. */
+  async replay(request: acting.Replay, operator: OperatorEntry): Promise<string> {
+    const { id } = request;
+    const old = await this.find(id);
+    if (old === null) throw new JobNotFoundError({ id });
+    await prepareEnqueue({ engine: this.#engine, rules: this.#rules }, [old]);
+    const act = () => acting.replay(this.#context, request, operator);
+    this.#announce(
+      await actOrLookUp(this.#db, operator, act, () => pendingAgain(this.#engine, request.newId)),
+    );
+    return old.task;
+  }
+
+  #real(id: string): string {
+    if (!this.#engine.mayBeId(id)) throw new JobNotFoundError({ id });
+    return id;
   }
 
   /** Cancels jobs in one transaction, leaving out those that have ended. Returns the others. */

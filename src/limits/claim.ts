@@ -8,7 +8,7 @@ import { bareName } from "../core/name.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { ClaimRules, RuledTurn } from "../jobs/hooks.ts";
-import { markLanes } from "../jobs/rows.ts";
+import { FIRST_UNTIL, markLanes } from "../jobs/rows.ts";
 import type {
   ClaimedJob,
   Claiming,
@@ -95,6 +95,8 @@ interface Opened {
   /** The lanes behind the cursor, at most `lanesAsked`. */
   readonly nextLanes: readonly string[];
   readonly lanesAsked: number;
+  /** The queue is paused, and an operator lets these jobs through, once each. Null: it is not paused. */
+  readonly passing: readonly string[] | null;
 }
 
 /**
@@ -115,7 +117,7 @@ async function open(
            and kind in ('queue', 'task')
          order by kind, name
            ${mayWait ? engine.lockRows() : engine.lockFreeRows()}`,
-    sql`select q.paused_at, ${engine.now()} as now, r.kind, r.name, r.concurrency, r.rate_count, r.rate_ms, r.rate_burst, r.weight,
+    sql`select q.paused_at, q.let_through, ${engine.now()} as now, r.kind, r.name, r.concurrency, r.rate_count, r.rate_ms, r.rate_burst, r.weight,
                exists (select 1
                          from holdfast.queue_rule
                         where queue = ${queue}
@@ -137,7 +139,8 @@ async function open(
   const lanes = answers.at(-1) ?? [];
   const [setting] = settings;
   if (setting === undefined) return null;
-  if (setting["paused_at"] !== null) return "paused";
+  const passing = setting["paused_at"] === null ? null : listOf(setting["let_through"]);
+  if (passing?.length === 0) return "paused";
   if (rows.length < Number(setting["gates"])) return "met";
   const nowMs = Number(setting["now"]);
   const nextLanes = lanes.map((row) => String(row["lane"]));
@@ -153,7 +156,12 @@ async function open(
     hasLaneRules: Boolean(setting["lane_rules"]),
     nextLanes,
     lanesAsked,
+    passing,
   };
+}
+
+function listOf(ids: unknown): string[] {
+  return typeof ids === "string" ? (JSON.parse(ids) as string[]) : [];
 }
 
 /** Few lanes in a turn and several jobs of each: other workers find gates that are free. */
@@ -183,6 +191,8 @@ class GovernedClaim<J extends LockedJob> {
   /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
   #behind: string | null = null;
   #taken = 0;
+  /** The queue is paused, and an operator lets these through. */
+  #only: ReadonlySet<string> | null = null;
   /** All lanes of the queue, once this turn has visited them. */
   #lanes: number | null = null;
   readonly #leases: Promise<ClaimedJob[]>[] = [];
@@ -202,7 +212,8 @@ class GovernedClaim<J extends LockedJob> {
   }
 
   async run(): Promise<Turn> {
-    if (this.#left > 0) await this.#visitLanes();
+    const { passing } = this.#parts;
+    if (this.#left > 0) await (passing === null ? this.#visitLanes() : this.#letThrough(passing));
     const [leases] = await Promise.all([
       Promise.all(this.#leases),
       this.#parts.claims.runLast(this.#parts.gates.changes()),
@@ -247,6 +258,22 @@ class GovernedClaim<J extends LockedJob> {
     }
   }
 
+  /** They are the first of their lanes, so the claims of these lanes find them. */
+  async #letThrough(passing: readonly string[]): Promise<void> {
+    const { engine, claims, wanted } = this.#parts;
+    const rows = await claims.tx.all<{ id: string; lane: string }>(sql`
+      select id, lane
+        from holdfast.ready
+       where ${engine.among(sql`id`, passing)}
+         and queue = ${wanted.queue}
+         and place < ${FIRST_UNTIL}`);
+    if (rows.length === 0) return;
+    this.#only = new Set(rows.map(({ id }) => id));
+    const lanes = [...new Set(rows.map(({ lane }) => lane))].toSorted().slice(0, LANES_MAX);
+    const more = await this.#takeFrom(lanes.map(laneOf));
+    if (more.length > 0 && this.#taken > 0) this.#hasMore = true;
+  }
+
   /** From the cursor to the last lane, then from the first to where the turn began. */
   async #nextLanes(count: number, visited: number): Promise<Lane[]> {
     const { wanted, nextLanes } = this.#parts;
@@ -273,6 +300,7 @@ class GovernedClaim<J extends LockedJob> {
   /** Takes a share of each lane. Returns the lanes that may have more. */
   async #takeFrom(lanes: readonly Lane[]): Promise<Lane[]> {
     const { gates } = this.#parts;
+    const only = this.#only;
     const rules = await this.#laneRules(lanes);
     if ([...rules.values()].some(isPaced)) this.#claimNoneAhead();
     if (this.#left === 0) return [];
@@ -280,8 +308,9 @@ class GovernedClaim<J extends LockedJob> {
     const asked = this.#shares(passable, rules);
     // Without limits of tasks, no job is in the wrong lane.
     const { take } = this.#parts.claims;
-    const isTaken = take !== undefined && gates.limitedTasks.size === 0;
-    const jobsFound = isTaken ? await this.#takeJobs(asked, take) : await this.#lockJobs(asked);
+    const isTaken = take !== undefined && gates.limitedTasks.size === 0 && only === null;
+    const first = isTaken ? await this.#takeJobs(asked, take) : await this.#lockJobs(asked);
+    const jobsFound = only === null ? first : first.filter(({ id }) => only.has(id));
     const found = Map.groupBy(jobsFound, ({ lane }) => lane);
     const more: Lane[] = [];
     const taken: J[] = [];

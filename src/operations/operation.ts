@@ -13,6 +13,11 @@ export interface Caller {
   readonly by: { readonly actor: string; readonly trace?: string; readonly reason?: string };
   /** Ids for the rows it writes: a repeated request has the same. Empty: the library makes them. */
   readonly ids: readonly string[];
+  /** The trace of the request. */
+  readonly headers?: {
+    readonly traceparent: string | undefined;
+    readonly tracestate: string | undefined;
+  };
 }
 
 export interface HttpSpec<Input, Result> {

@@ -52,9 +52,8 @@ function newZod(node: Node): z.ZodType {
     case "nullable":
       return zodOfNode(node.of).nullable();
     case "about": {
-      const { of, id, text: description, initial } = node;
-      const meta = Object.entries({ id, description, default: initial });
-      return zodOfNode(of).meta(Object.fromEntries(meta.filter(([, one]) => one !== undefined)));
+      const { kind: _kind, of, text: description, ...named } = node;
+      return zodOfNode(of).meta(description === undefined ? named : { ...named, description });
     }
   }
 }
@@ -113,7 +112,7 @@ function routeOf<App>(app: App, operation: Routed<App>): Route {
       const body = (call.body ?? {}) as { readonly reason?: string };
       const { reason: _reason, ...given } = body;
       const input = { ...call.query, ...given, ...call.params };
-      const caller = { by: auditedBy({ ...call, body }), ids: call.ids };
+      const caller = { by: auditedBy({ ...call, body }), ids: call.ids, headers: call.headers };
       const json = await operation.run(app, input, caller);
       return { status: other?.when(json) === true ? other.status : status, json };
     },

@@ -66,7 +66,8 @@ const settingsInput = z
 const params = { name: s.name };
 const answer = { 200: { description: "The settings of the queue.", schema: queueSchema } };
 
-export function queueRoutes(queues: Queues): Route[] {
+/** `counted`: the queues whose jobs were counted last. */
+export function queueRoutes(queues: Queues, counted: () => Promise<string[]>): Route[] {
   return [
     route({
       method: "GET",
@@ -131,11 +132,15 @@ export function queueRoutes(queues: Queues): Route[] {
         },
       }),
     ),
-    ...(["pause", "resume"] as const).map((action) => allRoute(queues, action)),
+    ...(["pause", "resume"] as const).map((action) => allRoute(queues, counted, action)),
   ];
 }
 
-function allRoute(queues: Queues, action: "pause" | "resume"): Route {
+function allRoute(
+  queues: Queues,
+  counted: () => Promise<string[]>,
+  action: "pause" | "resume",
+): Route {
   return route({
     method: "POST",
     path: `/api/v1/${action}-all`,
@@ -158,7 +163,7 @@ function allRoute(queues: Queues, action: "pause" | "resume"): Route {
       const [id = ""] = call.ids;
       const changed =
         action === "pause"
-          ? await queues.pauseAll(auditedBy(call), { id })
+          ? await queues.pauseAll(auditedBy(call), { id, also: await counted().catch(() => []) })
           : await queues.resumeAll(auditedBy(call), { id });
       const all = await queues.list();
       const paused = all.filter((queue) => queue.paused !== null).map(({ name }) => name);

@@ -74,7 +74,7 @@ export class SqlQueues {
     const resumed = await this.#act(queue, operator, "queue.resume", async (tx, now) => {
       const changed = await tx.run(sql`
         update holdfast.queue
-           set paused_at = null, paused_by = null, pause_reason = null,
+           set paused_at = null, paused_by = null, pause_reason = null, let_through = null,
                revision = revision + 1, updated_at = ${now}
          where name = ${queue}
            and paused_at is not null`);
@@ -86,8 +86,8 @@ export class SqlQueues {
   }
 
   /** Pauses all queues that are not paused, in one transaction. Returns them, by name. */
-  pauseAll(operator: OperatorEntry): Promise<string[]> {
-    return pauseAll(this.#db, operator);
+  pauseAll(operator: OperatorEntry, also: readonly string[] = []): Promise<string[]> {
+    return pauseAll(this.#db, operator, also);
   }
 
   /** Resumes the queues that `pauseAll` paused; one that was paused by itself stays paused. Returns them, by name. */

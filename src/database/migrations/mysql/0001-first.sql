@@ -437,6 +437,7 @@ create table if not exists holdfast_lane_lease (
 -- lock that another enqueue or a claim waits for.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+-- `let_through`: a JSON list of jobs that a claim may take despite the pause.
 create table if not exists holdfast_queue (
   name          varchar(128) not null primary key,
   governed      tinyint not null,
@@ -444,6 +445,7 @@ create table if not exists holdfast_queue (
   paused_at     bigint,
   paused_by     varchar(256),
   pause_reason  text,
+  let_through   text,
   ageing_ms     bigint,
   revision      int not null default 1,
   updated_at    bigint not null,
@@ -451,6 +453,7 @@ create table if not exists holdfast_queue (
   check (governed in (0, 1)),
   check (lanes in (0, 1)),
   check ((paused_at is null) = (paused_by is null)),
+  check (let_through is null or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0)),
   check (ageing_ms > 0),
   check (revision >= 1)

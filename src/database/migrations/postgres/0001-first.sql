@@ -389,6 +389,7 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
 -- lock that another enqueue or a claim waits for.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+-- `let_through`: a JSON list of jobs that a claim may take despite the pause.
 create table holdfast.queue (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),
   governed      integer not null check (governed in (0, 1)),
@@ -396,10 +397,12 @@ create table holdfast.queue (
   paused_at     bigint,
   paused_by     text,
   pause_reason  text,
+  let_through   text,
   ageing_ms     bigint  check (ageing_ms > 0),
   revision      integer not null default 1 check (revision >= 1),
   updated_at    bigint  not null,
   check ((paused_at is null) = (paused_by is null)),
+  check (let_through is null or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0))
 );
 

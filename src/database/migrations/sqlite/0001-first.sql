@@ -336,6 +336,7 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
 -- for example. It has no row of its own: it is part of the key of `ready`.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
+-- `let_through`: a JSON list of jobs that a claim may take despite the pause.
 create table holdfast_queue (
   name          text    not null primary key check (length(name) between 1 and 128),
   governed      integer not null check (governed in (0, 1)),
@@ -343,10 +344,12 @@ create table holdfast_queue (
   paused_at     integer,
   paused_by     text,
   pause_reason  text,
+  let_through   text,
   ageing_ms     integer check (ageing_ms > 0),
   revision      integer not null default 1 check (revision >= 1),
   updated_at    integer not null,
   check ((paused_at is null) = (paused_by is null)),
+  check (let_through is null or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0))
 ) strict, without rowid;
 

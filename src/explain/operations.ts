@@ -1,0 +1,87 @@
+/** Why a job does not run, or why the jobs of a queue do not start. */
+import { InvalidArgumentError } from "../core/errors.ts";
+import { jobReasons, queueReasons } from "../core/explanation.ts";
+import type { Jobs } from "../jobs/jobs.ts";
+import { operationsOf } from "../operations/operation.ts";
+import * as s from "../operations/shape.ts";
+import type { Queues } from "../queues/queues.ts";
+import { printable } from "../terminal/table.ts";
+
+interface ExplainApp {
+  readonly jobs: Pick<Jobs, "explain" | "list">;
+  readonly queues: Pick<Queues, "explain">;
+}
+
+const said = {
+  sentence: s.text().about("The reason in English, with its facts."),
+  facts: s.loose({}).about("The facts of the reason; instants are milliseconds since 1970."),
+};
+
+/** As a part of what is told about a job. */
+export const jobExplanation = s
+  .object({ reason: s.choice(jobReasons), ...said })
+  .named("JobExplanation");
+
+const ofJob = s
+  .object({ job: s.id, reason: s.choice(jobReasons), ...said })
+  .named("Explanation", "Why a job does not run.");
+
+const ofQueue = s
+  .object({ queue: s.text(), reason: s.choice(queueReasons), ...said })
+  .named("QueueExplanation", "Why the jobs of a queue do not start.");
+
+const returns = "The reason, in one sentence.";
+
+const explainJob = operationsOf<ExplainApp>("jobs")({
+  name: "explainJob",
+  summary: "Explain why a job does not run",
+  access: "viewer",
+  input: { id: s.id },
+  returns,
+  result: ofJob,
+  run: async ({ jobs }, { id }) => ({ job: id, ...(await jobs.explain(id)) }),
+  http: { method: "GET", path: "/api/v1/jobs/{id}/explanation", problems: [404] },
+  agent: "Why a job does not run, or how it ended, in one sentence with the facts.",
+});
+
+const explainQueue = operationsOf<ExplainApp>("queues")({
+  name: "explainQueue",
+  summary: "Explain why the jobs of a queue do not start",
+  access: "viewer",
+  input: { name: s.name },
+  returns,
+  result: ofQueue,
+  run: async ({ queues }, { name }) => ({ queue: name, ...(await queues.explain(name)) }),
+  http: { method: "GET", path: "/api/v1/queues/{name}/explanation" },
+  agent: "Why the jobs of a queue do not start, in one sentence with the facts.",
+});
+
+export const explainOperations = { explainJob, explainQueue };
+
+/** Of either. */
+export const explainCommand = operationsOf<ExplainApp>("jobs")({
+  name: "explain",
+  summary: "Explain in one sentence why a job or a queue does not run",
+  access: "viewer",
+  input: { id: s.id.optional(), queue: s.name.optional() },
+  returns,
+  result: s.union<s.TypeOf<typeof ofJob> | s.TypeOf<typeof ofQueue>>(ofJob, ofQueue),
+  run: async ({ jobs, queues }, { id, queue }) => {
+    if (id !== undefined) return { job: id, ...(await jobs.explain(id)) };
+    const name = queue ?? "";
+    return { queue: name, ...(await queues.explain(name)) };
+  },
+  cli: {
+    command: "explain",
+    arguments: { id: "the job's id, or an unambiguous prefix" },
+    flags: { queue: { value: "<name>", about: "explain a queue instead of a job" } },
+    inputOf: (given: { readonly id?: string; readonly queue?: string }) => {
+      if ((given.id === undefined) !== (given.queue === undefined)) return given;
+      const problem = "Pass either the id of a job, or --queue with the name of a queue.";
+      throw new InvalidArgumentError({ field: "id", problem });
+    },
+    ids: { id: async (app, typed) => (await import("../jobs/command.ts")).jobId(app, typed) },
+    examples: ["explain 01890a5d", "explain --queue mail"],
+    show: ({ sentence }) => [printable(sentence)],
+  },
+});

@@ -1,0 +1,151 @@
+/** Shapes of jobs. */
+import { ATTEMPTS_MAX } from "../core/retry.ts";
+import { stepKinds, stepStates } from "../core/task.ts";
+import * as s from "../operations/shape.ts";
+import { AFTER_MAX } from "./after.ts";
+import { conflicts } from "./enqueue.ts";
+import { TAGS_MAX } from "./list.ts";
+import { PRIORITY_MAX } from "./start.ts";
+import { dependencyPolicies } from "./store.ts";
+
+export const errorRecord = s
+  .object({
+    name: s.text(),
+    message: s.text(),
+    code: s.text().optional(),
+    stack: s.text().optional(),
+    cause: s.anything().optional(),
+    step: s
+      .object({ name: s.text(), occurrence: s.count, tookMs: s.number() })
+      .optional()
+      .about("The step that failed, and how long it had run."),
+  })
+  .named("ErrorRecord", "The error of a failed attempt.");
+
+export const summaryFields = {
+  id: s.id,
+  queue: s.text(),
+  task: s.text(),
+  status: s.status,
+  priority: s.integer(),
+  key: s.text().nullable(),
+  lane: s.text().nullable().about("The lane it was enqueued in."),
+  epoch: s.count,
+  attempts: s.count,
+  maxAttempts: s.count,
+  crashes: s.count,
+  enqueuedAt: s.instant,
+  dueAt: s.instant.nullable(),
+  lockedBy: s.text().nullable(),
+  lockedUntil: s.instant.nullable(),
+  claimedAt: s.instant.nullable(),
+  heartbeatAt: s.instant.nullable(),
+  traceId: s.text().nullable(),
+  finishedAt: s.instant.nullable(),
+  lastError: errorRecord.nullable(),
+  inDoubt: s
+    .text()
+    .nullable()
+    .about("The name of an effect in doubt: an operator must record whether it happened."),
+  tags: s.list(s.text()),
+};
+
+export const jobSummary = s
+  .object(summaryFields)
+  .named("JobSummary", "A job without its input and result.");
+
+export const job = s
+  .object({
+    ...summaryFields,
+    input: s.anything(),
+    result: s.anything().optional(),
+    cancelRequestedAt: s.instant.nullable(),
+  })
+  .named("Job", "A job with its input and result.");
+
+export const attemptFields = {
+  epoch: s.count,
+  attempt: s.count,
+  worker: s.text(),
+  outcome: s.text(),
+  startedAt: s.instant,
+  endedAt: s.instant.nullable(),
+  traceId: s.text(),
+  error: errorRecord.nullable(),
+};
+
+export const attempt = s.object(attemptFields).named("Attempt", "One attempt to run a job.");
+
+export const step = s
+  .object({
+    name: s.text(),
+    occurrence: s.count,
+    kind: s.choice(stepKinds),
+    position: s.count,
+    status: s.choice(stepStates),
+    result: s.anything().optional(),
+    epoch: s.count,
+    begunAt: s.instant,
+    endedAt: s.instant.nullable(),
+  })
+  .named("Step", "A durable step of a job; its result is saved.");
+
+export const inputRevision = s
+  .object({ revision: s.count, input: s.anything(), changedAt: s.instant })
+  .named("InputRevision", "An earlier input of a job.");
+
+// What enqueues a job.
+
+export const priority = s.integer({ min: -PRIORITY_MAX, max: PRIORITY_MAX });
+export const attempts = s.integer({ min: 1, max: ATTEMPTS_MAX });
+
+export const enqueueFields = {
+  queue: s.name.optional(),
+  priority: priority.optional(),
+  delay: s.duration.optional(),
+  runAt: s.instant.optional(),
+  startBy: s.instant.optional(),
+  startWithin: s.duration.optional(),
+  lane: s.key.optional(),
+  maxAttempts: attempts.optional(),
+  key: s.key.optional(),
+  keyFor: s.duration.optional(),
+  onConflict: s.choice(conflicts).optional(),
+  debounce: s
+    .union<
+      string | number | { readonly wait: string | number; readonly maxWait?: string | number }
+    >(s.duration, s.strict({ wait: s.duration, maxWait: s.duration.optional() }))
+    .optional(),
+  throttle: s.duration.optional(),
+  tags: s.list(s.tag, { max: TAGS_MAX }).optional(),
+  after: s.list(s.id, { max: AFTER_MAX }).optional().about("The ids of jobs that must end first."),
+  onFailed: s.choice(dependencyPolicies).optional(),
+  onCancelled: s.choice(dependencyPolicies).optional(),
+};
+
+export const enqueueOptions = s
+  .strict(enqueueFields)
+  .named("EnqueueOptions", "The same options as the library's `enqueue`.");
+
+export const newJobFields = {
+  task: s.name,
+  input: s.anything().optional(),
+  options: enqueueOptions.optional(),
+};
+
+export const enqueued = s
+  .object({
+    id: s.id,
+    task: s.text(),
+    added: s.boolean(),
+    warning: s
+      .text()
+      .optional()
+      .about(
+        "Set if no live worker can run the job. Only a server with registered tasks checks this, and only for unregistered tasks.",
+      ),
+  })
+  .named(
+    "Enqueued",
+    "An accepted job. If `added` is false, it is the existing job with the same key.",
+  );

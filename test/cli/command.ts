@@ -171,7 +171,7 @@ function isErrand(args: readonly string[], { env = {}, input, fromSources }: Giv
   return isKnown;
 }
 
-/** The process that runs errands, one at a time. It keeps nobody from ending, and ends with whoever asks. */
+/** The process that runs errands, one at a time. It keeps no test from ending, and ends with the process that asks. */
 class Office {
   #clerk: ChildProcess | null = null;
   #last: Promise<unknown> = Promise.resolve();
@@ -212,7 +212,7 @@ export async function until(what: string, condition: () => boolean | Promise<boo
   }
 }
 
-/** Whoever runs the tests may have settings of their own. */
+/** The shell of the tests may have settings of its own. */
 function plainEnvironment(): NodeJS.ProcessEnv {
   const theirs = /^(?:HOLDFAST_|NODE_|NO_COLOR$|FORCE_COLOR$)/;
   const plain = Object.entries(process.env).filter(([name]) => !theirs.test(name));

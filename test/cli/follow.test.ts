@@ -118,7 +118,7 @@ suite("holdfast job and reports", () => {
     await following.says("processing");
     following.child.stdout.destroy();
     await until("it is gone", () => {
-      contexts.get(running)?.log("to nobody");
+      contexts.get(running)?.log("without a reader");
       return following.child.exitCode !== null;
     });
     assert.equal((await following.ended).code, 0);

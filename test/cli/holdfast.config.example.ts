@@ -1,4 +1,4 @@
-/** As somebody would write it who has the package. */
+/** As a user of the package writes it. */
 import { defineConfig } from "holdfast";
 
 // oxlint-disable-next-line import/no-default-export -- where the command looks for it

@@ -46,7 +46,7 @@ suite("an input that cannot be used", () => {
     );
     const piped = await desk.holdfast(["enqueue", "x", "-"], { input: "" });
     assertRefused(piped, 2, /stdin is not valid JSON/);
-    assert.doesNotMatch(piped.stderr, /shell/, "nobody typed it");
+    assert.doesNotMatch(piped.stderr, /shell/, "it was not typed");
   });
 
   test("an unknown task is refused with the known tasks", async () => {

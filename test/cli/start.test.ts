@@ -149,7 +149,7 @@ suite("in production", () => {
         throw new Error("caught");
       } });
       import { existsSync } from "node:fs";
-      setInterval(() => { if (existsSync("end")) Promise.reject(new Error("nobody listens")); }, 20);
+      setInterval(() => { if (existsSync("end")) Promise.reject(new Error("no handler")); }, 20);
       `,
     );
     const started = desk.start(["start", "--port", "0", "--tasks", tasks], {
@@ -169,7 +169,7 @@ suite("in production", () => {
       entries.find(({ msg, err }) => words.test(`${msg} ${err?.message}`));
     assert.equal(told(/hello from/).source, "console");
     assert.equal(told(/this is old/).level, "warn");
-    assert.match(told(/uncaught error/).err.message, /nobody listens/);
+    assert.match(told(/uncaught error/).err.message, /no handler/);
     const failed = entries.find(({ task, event }) => task === "boom" && event !== "job:started");
     // The ids that the trace is made of, and not the trace besides.
     assert.deepEqual(
@@ -286,7 +286,7 @@ suite("several processes", () => {
     const named = new Set((await ask("/health")).checks.map((check: any) => check.name));
     for (const { id } of await children()) assert.ok(named.has(`worker ${id}`), id);
     assert.equal((await ask("/ready")).status, "ok");
-    // Nobody starts those again that are told to stop.
+    // Workers that were told to stop are not started again.
     for (const { id } of (await children()).slice(0, 1)) await holdfast.workers.stop({ id });
     await until("one is left", async () => (await ask("/health")).checks.length === 3);
     assert.equal((await ask("/ready")).status, "ok");

@@ -1,4 +1,4 @@
-/** What operators do and what becomes of items is on record, and nobody changes the record unseen. */
+/** What operators do and what becomes of items is on record, and no change of the record goes unnoticed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type BreakKind, NO_HASH, type OperatorEntry } from "../../src/audit/entry.ts";
@@ -365,7 +365,7 @@ export const audit: Group = (open) => {
     ]);
   });
 
-  test("the retention of items changes only with an audit line, whoever changes it", async () => {
+  test("the retention of items changes only with an audit line, also by hand", async () => {
     const bundle = await open();
     const { store, byHand } = bundle;
     const forEver = defineWorkflow({ ...orderStates, name: "deed" });
@@ -535,7 +535,7 @@ export const audit: Group = (open) => {
   });
 };
 
-/** What somebody may do to an item with three lines, and what of it is seen. */
+/** Changes to an item with three lines by hand, and what the verification finds. */
 const tamperings: Record<string, { tamper: (item: string) => Sql; kinds: readonly BreakKind[] }> = {
   "a line is changed": {
     tamper: (item) => ofLine(item, 2, sql`update holdfast.item_audit set reason = 'none'`),

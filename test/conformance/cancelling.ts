@@ -1,4 +1,4 @@
-/** Cancelling: from every state, at once where nobody works on the job, by its owner where somebody does. */
+/** Cancelling: from every state, at once if no worker runs the job, otherwise by its owner. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalStatuses, moves } from "../../src/core/job.ts";

@@ -1,4 +1,4 @@
-/** Jobs that end inside of a transaction of somebody's: done if, and when, that is committed. */
+/** Jobs that end inside a user transaction: done if and when it is committed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JobCancelledError, LeaseLostError } from "../../src/core/errors.ts";

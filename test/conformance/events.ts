@@ -1,4 +1,4 @@
-/** Events, and the jobs that wait for them or for one another: whichever comes first, nobody waits in vain. */
+/** Events, and the jobs that wait for them or for one another: whichever comes first, no job waits in vain. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefusedError } from "../../src/core/errors.ts";
@@ -212,7 +212,7 @@ export const events: Group = (open) => {
   test("a job whose end the database refuses keeps no other from its own", async () => {
     const { store, byHand } = await open();
     const [odd, other] = [await startOne(store), await startOne(store)];
-    // Somebody's rows, left behind by hand: they are replaced.
+    // Rows that were left behind by hand: they are replaced.
     await byHand(sql`
       insert into holdfast.wait (job_id, name, event_key) values (${odd.id}, 'packed', 'order-42')`);
     const settled = await store.jobs.settle([waiting(odd), done(other)]);

@@ -1,5 +1,5 @@
 /**
- * The fence: whoever is not the owner of a job at this epoch changes nothing about it.
+ * The fence: only the owner of a job at this epoch changes anything about it.
  *
  * Every way of not being the owner is tried with every deed. Where the job has an owner, that one
  * can still finish it afterwards.
@@ -64,7 +64,7 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
     const lost = await startOne(bundle.store);
     return { fence: lost, owner: await crashAndClaim(bundle, lost, lost.worker) };
   },
-  "a worker that lost its lease, while nobody has the job": async (bundle) => {
+  "a worker that lost its lease, while no worker has the job": async (bundle) => {
     const lost = await startOne(bundle.store);
     await crash(bundle, lost);
     return { fence: lost, owner: null };

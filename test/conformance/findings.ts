@@ -1,9 +1,9 @@
-/** Examinations: a store that nobody has harmed is found well, and what can be mended is. */
+/** Checks: a healthy store has no findings, and what can be mended is mended. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { Sql } from "../../src/database/sql.ts";
-import { ailments } from "../support/ailments.ts";
+import { violations } from "../support/violations.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import { enqueueOne, jobIn, nextId, headOf } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
@@ -30,11 +30,11 @@ const MENDED = [
   "item-job-orphaned",
 ];
 
-async function befall(bundle: Bundle, name: string): Promise<string> {
-  const ailment = ailments[name];
-  assert.ok(ailment !== undefined);
+async function plant(bundle: Bundle, name: string): Promise<string> {
+  const violation = violations[name];
+  assert.ok(violation !== undefined);
   const byHand = (words: string): Promise<number> => bundle.byHand(text(words));
-  return ailment.befall({ store: await near(bundle), clock: bundle.clock, byHand });
+  return violation.plant({ store: await near(bundle), clock: bundle.clock, byHand });
 }
 
 export const findings: Group = (open) => {
@@ -65,11 +65,11 @@ export const findings: Group = (open) => {
 
   test("at most the requested number of offenders is listed, and that there are more", async () => {
     const bundle = await open();
-    const subject = await befall(bundle, "lease-never-renewed");
+    const subject = await plant(bundle, "lease-never-renewed");
     const asked = { limit: 1 };
     const one = await bundle.store.checks.examine("lease-never-renewed", asked);
     assert.deepEqual([one?.more, one?.offenders.map((each) => each.subject)], [false, [subject]]);
-    await befall(bundle, "lease-never-renewed");
+    await plant(bundle, "lease-never-renewed");
     const two = await bundle.store.checks.examine("lease-never-renewed", asked);
     assert.deepEqual([two?.more, two?.offenders.length], [true, 1]);
   });
@@ -82,7 +82,7 @@ export const findings: Group = (open) => {
 
   test("a trace of another owner is found", async () => {
     const bundle = await open();
-    const subject = await befall(bundle, "trace-of-another-owner");
+    const subject = await plant(bundle, "trace-of-another-owner");
     const found = await bundle.store.checks.examine("trace-of-another-owner", { limit: 10 });
     assert.deepEqual(
       found?.offenders.map((each) => each.subject),
@@ -94,7 +94,7 @@ export const findings: Group = (open) => {
     test(`${name} is found, fixed, recorded, and not found again`, async () => {
       const bundle = await open();
       const { store } = bundle;
-      const subject = await befall(bundle, name);
+      const subject = await plant(bundle, name);
       const found = await store.checks.examine(name, { limit: 10 });
       assert.deepEqual(
         found?.offenders.map((each) => each.subject),

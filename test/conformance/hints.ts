@@ -1,5 +1,5 @@
 /**
- * Hints: whoever watches is soon told that something changed.
+ * Hints: a watcher is soon told that something changed.
  *
  * A hint may be lost, so a test does the same thing again until one is heard, and fails when none
  * ever is.

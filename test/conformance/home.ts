@@ -11,7 +11,7 @@ import { emptyTables } from "../support/tables.ts";
 
 export interface Place {
   readonly url: string;
-  /** The test is over: somebody else may have the place. */
+  /** The test is over: another test may have the place. */
   free?(): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export class Home {
       : openStore(url, { runtime: this.#runtime });
   }
 
-  /** Whoever was closed cannot be opened again, and whoever was watched may still hear something. */
+  /** A closed store cannot be opened again, and a watcher may still be called. */
   #add(store: Store): Store {
     const close = store.close.bind(store);
     const { db } = store;

@@ -1,5 +1,5 @@
 /**
- * What the database refuses, whoever asks: statements that somebody types, without any verb of the store.
+ * What the database refuses: hand-typed statements, without any verb of the store.
  *
  * Each begins with one that is legal, and differs from it in what is refused: so nothing else is the reason.
  */
@@ -31,7 +31,7 @@ import type { Store } from "../../src/app/store.ts";
 const AT = START_AT + 1_000;
 const hash = (letter: string): string => letter.repeat(64);
 
-/** The row of an item as somebody would type it. */
+/** The row of an item, typed by hand. */
 function typed(facts: Row & { workflow: string; status: string }): Row {
   const id = nextId();
   return {

@@ -46,7 +46,7 @@ async function dueOf(store: Store): Promise<string[]> {
   return (await store.items.due(ALL)).due.map(({ item }) => item);
 }
 
-/** A job that somebody waits for. */
+/** A job that an item waits for. */
 function calledJob(facts: Partial<NewJob> = {}): NewJob {
   return newJob({ ...facts, id: calledId(nextId()) });
 }

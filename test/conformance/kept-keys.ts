@@ -26,7 +26,7 @@ import {
 const kept = { key: "order-42", keyForMs: HOUR_MS };
 const keepNothing = { keepMs: { done: 0, failed: 0, cancelled: 0, expired: 0 }, limit: 9 };
 
-/** Whoever enqueues the key again, for itself alone or to keep it too, gets the holder. */
+/** A call that enqueues the key again, with keyFor or without, gets the holder. */
 async function assertHeld(store: Store, holder: string, facts: Partial<NewJob> = kept) {
   for (const late of [
     newJob({ key: facts.key ?? null, task: facts.task ?? "mail.send" }),
@@ -90,7 +90,7 @@ export const keptKeys: Group = (open) => {
     clock.advance(2 * HOUR_MS - 1);
     await assertHeld(store, second);
     clock.advance(1);
-    // One that keeps nothing: the key is free at its end, whoever kept it before.
+    // One that keeps nothing: the key is free at its end, whichever job kept it before.
     await jobIn(store, "done", { key: kept.key });
     await enqueueOne(store, kept);
   });

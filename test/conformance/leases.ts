@@ -216,7 +216,7 @@ export const leases: Group = (open) => {
     const [culprit = "", waiting = "", pending = "", running = "", finished = ""] = ids;
     const [first] = await store.jobs.claim(upTo(5, { worker: "worker-dead" }));
     const reclaimed = await crash(bundle, first!);
-    assert.equal(reclaimed.cleared, undefined, "nobody knows yet which it was");
+    assert.equal(reclaimed.cleared, undefined, "it is not known yet which it was");
     for (const id of ids) assert.equal((await mustFind(store, id)).crashes, 1);
     clock.advance(10_000);
     await store.jobs.promoteDue({ limit: 100 });

@@ -1,4 +1,4 @@
-/** What a store tells of its own work and of its database: right, and never an error for whoever asks. */
+/** What a store tells of its own work and of its database: right, and never an error for the caller. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Group } from "../support/bundle.ts";

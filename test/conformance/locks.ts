@@ -1,4 +1,4 @@
-/** Locks as rows: one has a key at a time, tokens only grow, and nobody who wants a lock is passed over for ever. */
+/** Locks as rows: one has a key at a time, tokens only grow, and no caller waits for ever. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefusedError } from "../../src/core/errors.ts";
@@ -182,7 +182,7 @@ export const locks: Group = (open) => {
       tokens,
       tokens.toSorted((a, b) => a - b),
     );
-    // Not below the clock, so that a lock which nobody remembers goes on from there.
+    // Not below the clock, so that a lock without a row goes on from there.
     assert.ok((tokens[0] ?? 0) >= startAt && (tokens[2] ?? 0) >= startAt + 5);
   });
 

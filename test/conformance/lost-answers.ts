@@ -1,5 +1,5 @@
 /**
- * A commit whose answer was lost: the database has it, and whoever made it does not know.
+ * A commit whose answer was lost: the database has it, and its caller does not know.
  *
  * Here the loss is made up right above the engine, so that every engine shows that it can be asked afterwards. With real
  * connections that break, see test/servers.
@@ -136,7 +136,7 @@ export const lostAnswers: Group = (open) => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
       const claimed = await losing.jobs.claim(upTo(5));
-      // What was not claimed is there for the next claim; what was, is known to whoever has it.
+      // What was not claimed is there for the next claim; what was, is known to its owner.
       if (claimed.length === 0) assert.deepEqual((await claimOne(store)).epoch, 1);
       else assert.deepEqual([claimed[0]?.id, claimed[0]?.epoch], [job.id, 1]);
       assert.equal(claimed.length, loss === "answer" ? 1 : 0);
@@ -246,7 +246,7 @@ export const lostAnswers: Group = (open) => {
       if (loss === "answer") await committing;
       else await assert.rejects(committing, StoreRefusedError);
       assert.equal((await store.steps.list(job.id)).length, loss === "answer" ? 1 : 0);
-      assert.ok(runs <= 1); // nobody knows what else it does
+      assert.ok(runs <= 1); // what else it does is unknown
     });
 
     test(`a workflow is declared, and items change, once when the ${loss} is lost`, async () => {

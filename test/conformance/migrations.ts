@@ -1,4 +1,4 @@
-/** Bringing a database's tables up to date: once, whoever asks, and never past a version that would break. */
+/** Bringing a database's tables up to date: once, however many processes ask, and never past a version that would break. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError, SchemaTooNewError, SchemaTooOldError } from "../../src/core/errors.ts";

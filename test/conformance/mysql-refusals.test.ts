@@ -1,5 +1,5 @@
 /**
- * What MySQL or MariaDB itself refuses, whoever types it: a bare connection, no code of ours in between.
+ * What MySQL or MariaDB itself refuses, typed by hand: a bare connection, no code of ours in between.
  *
  * And what people read there: the view of all jobs. Every test is undone at its end.
  */

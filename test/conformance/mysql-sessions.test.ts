@@ -64,7 +64,7 @@ async function open(): Promise<Store> {
   return store;
 }
 
-/** What the server tells of transactions is not renewed while somebody asks more often than ten times a second. */
+/** The server's list of transactions is not renewed while it is queried more than ten times a second. */
 const LOOK_EVERY_MS = 120;
 
 /** The sessions of the store, and whether one of them waits for a lock. */
@@ -194,7 +194,7 @@ describe("a claim of several queues", limits, () => {
     const store = await open();
     for (const queue of ["a", "a", "b", "b"]) await enqueueOne(store, { queue });
     const statementsHere = await statementsFor(store.db.engine);
-    // Inside its own transaction nobody else could tell; so two claims at once share the jobs between them.
+    // Inside its own transaction no other session sees it; so two claims at once share the jobs between them.
     const wanted = { ...upTo(2, { queues: ["a", "b"] }), claimId: 1 };
     const turns = await Promise.all([
       statementsHere.settleAndClaim([], wanted),
@@ -276,7 +276,7 @@ describe("a database that cannot be opened", limits, () => {
       url: () => changed((url) => void (url.pathname = "/nowhere")),
       says: /\/nowhere does not exist\. Create it/,
     },
-    "because nobody listens": {
+    "because no server listens": {
       url: () => changed((url) => void (url.port = "1")),
       says: /No server is listening at mysql:\/\/.*:1\/.*Start the server/,
     },

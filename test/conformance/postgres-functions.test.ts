@@ -259,7 +259,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     );
   });
 
-  /** Lets the lease be over: nobody waits for a clock here. */
+  /** Makes the lease expire, without waiting for a clock. */
   async function expire(id: string): Promise<void> {
     await client.query(`update "${SCHEMA}".lease set locked_until = 1 where id = $1`, [id]);
   }

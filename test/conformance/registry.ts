@@ -421,7 +421,7 @@ export const registry: Group = (open) => {
     );
     const { status, crashes } = await mustFind(store, lost.id);
     assert.deepEqual({ status, crashes }, { status: "retry", crashes: 1 });
-    // Its lease has not run out, and nobody says so.
+    // Its lease has not run out, and no process says so.
     const [attempt] = await store.jobs.attempts(lost.id);
     const { name, code, message } = JSON.parse(attempt?.error ?? "null") as ErrorRecord;
     assert.deepEqual([name, code], ["WorkerGone", "WORKER_GONE"]);

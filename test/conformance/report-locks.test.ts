@@ -16,7 +16,7 @@ import { until } from "../worker/observe.ts";
 
 after(assertNothingRuns);
 
-/** Somebody's session, who takes the lease away, and whether somebody else waits for them. */
+/** A session that takes the lease away, and whether another session waits for it. */
 interface Taker {
   run(text: string): Promise<unknown>;
   isWaitedFor(): Promise<boolean>;
@@ -54,7 +54,7 @@ const takers = {
   },
 };
 
-/** The server shows an old picture of its transactions to whoever asks more often. */
+/** The server shows an old picture of its transactions to a client that asks more often. */
 const CACHED_MS = 150;
 
 const LINE = { seq: 1, kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;

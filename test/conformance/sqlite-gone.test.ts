@@ -1,4 +1,4 @@
-/** A file that somebody deletes, moves or replaces while it is in use: nothing is accepted into it, and what was is not lost. */
+/** A file that is deleted, moved or replaced while it is in use: nothing is accepted into it, and what was is not lost. */
 import assert from "node:assert/strict";
 import {
   chmodSync,
@@ -106,7 +106,7 @@ suite("a file in use", () => {
       assert.deepEqual(rescuedFrom(path), [error.rescuePath]);
       assert.ok(jobsIn(error.rescuePath) >= 1);
       assert.equal(modeOf(error.rescuePath), 0o600);
-      await until("whoever runs it is told", () =>
+      await until("its operator is told", () =>
         warnings.some(({ message }) => message.includes(error.rescuePath)),
       );
     });
@@ -210,7 +210,7 @@ suite("a service whose file is deleted", () => {
     await until("both threads have said so", () => said().length === 2);
     const told = await health.health();
     assert.match(String(told.checks[0]?.detail), /file was deleted or replaced/);
-    assert.ok(!JSON.stringify(told).includes(path), "whoever asks need not know where it is");
+    assert.ok(!JSON.stringify(told).includes(path), "the caller need not know where it is");
     assert.equal((await health.ready()).status, "down");
     assert.deepEqual(await health.live(), { status: "ok", reasons: [] }); // a new start would lose all
     await assert.rejects(holdfast.enqueue(echo, 4), withCode("STORE_GONE"));

@@ -84,7 +84,7 @@ export const versions: Group = (open) => {
     await enqueueOne(store, { task: "ship@2", queue: "slow" });
     await enqueueOne(store, { task: "print", queue: "slow" });
     await enqueueOne(store, { task: "print" }); // known, but not on this queue
-    await enqueueOne(store, { task: "ship@2", queue: "nobody's" });
+    await enqueueOne(store, { task: "ship@2", queue: "unserved" });
     await enqueueOne(store, { task: "ship@1", start: { delayMs: HOUR_MS } }); // not waiting for a worker yet
     clock.advance(1_000);
     const [longest, ...others] = await store.workers.unclaimable();
@@ -93,7 +93,7 @@ export const versions: Group = (open) => {
       new Set(
         others.map(({ queue, task, jobs, waitedMs }) => [queue, task, jobs, waitedMs].join()),
       ),
-      new Set(["default,print,1,1000", "nobody's,ship@2,1,1000"]),
+      new Set(["default,print,1,1000", "unserved,ship@2,1,1000"]),
     );
   });
 

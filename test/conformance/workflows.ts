@@ -263,5 +263,5 @@ export const workflows: Group = (open) => {
   });
 };
 
-/** Whoever did not wait would have been done by then. */
+/** A caller that did not wait would have been done by then. */
 const WAITS_MS = 100;

@@ -1,8 +1,8 @@
 /**
  * kill -9 at every await of a task that does everything a task can keep, on every database.
  *
- * A rehearsal that nobody kills counts the points. Then, for each of them, a process on a fresh order is killed exactly
- * there, and whoever comes next finishes the order: nothing is done twice, but what was killed in the middle of it.
+ * A rehearsal without a kill counts the points. Then, for each of them, a process on a fresh order is killed exactly
+ * there, and the next process finishes the order: nothing is done twice, but what was killed in the middle of it.
  */
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -86,7 +86,7 @@ class Site {
     return { id, ledger };
   }
 
-  /** Whoever comes next finishes it. */
+  /** The next process finishes it. */
   async finish(id: string, ledger: Ledger): Promise<void> {
     await this.use(NEXT_AT, async (holdfast, store) => {
       await store.jobs.reclaimExpired(CRASHES);
@@ -130,7 +130,7 @@ describe("an order", { concurrency: true }, () => {
           const { id, ledger } = await site.order();
           const ended = await runVictim(site.url, ledger, index + 1);
           const where = `killed at point ${index + 1}: ${label}`;
-          equal(ended.signal, "SIGKILL", `nobody was ${where}. ${ended.errors}`);
+          equal(ended.signal, "SIGKILL", `no process was ${where}. ${ended.errors}`);
           await site.finish(id, new Ledger(ledger)).catch((error: unknown) => {
             throw new Error(`${where}\n${String(error)}`, { cause: error });
           });

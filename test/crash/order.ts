@@ -8,11 +8,11 @@ export const packed = defineEvent<{ tracking: string }>({ name: "packed" });
 export const KEY = "order-42";
 export const RESULT = { cents: 1999, paid: "charge", weight: 4, tracking: "x" };
 
-/** When the victim lives, and when whoever comes next does: every lease has ended by then. */
+/** When the victim lives, and when the next process does: every lease has ended by then. */
 export const VICTIM_AT = Date.UTC(2027, 0, 1);
 export const NEXT_AT = Date.UTC(2028, 0, 1);
 
-/** Lines that survive whoever wrote them. */
+/** Lines that survive the process that wrote them. */
 export class Ledger {
   readonly #path: string;
 

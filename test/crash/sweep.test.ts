@@ -1,8 +1,8 @@
 /**
  * kill -9 before and after every statement of every verb.
  *
- * A rehearsal that nobody kills counts the points of a verb and shows what it does. Then, for every
- * point (of a sample, unless the run is long), a fresh process on a fresh copy of the same database is killed exactly there, and whoever
+ * A rehearsal without a kill counts the points of a verb and shows what it does. Then, for every
+ * point (of a sample, unless the run is long), a fresh process on a fresh copy of the same database is killed exactly there, and the
  * comes next must find the verb done completely or not at all, and be able to finish every job.
  */
 import { deepEqual, equal, ok } from "node:assert/strict";
@@ -110,7 +110,7 @@ async function killAndRecover(
   const ended = await runVictim(path, name, point, signal);
   const label = rehearsed.points[point - 1] ?? "";
   const where = `point ${point} of ${name}: ${label}`;
-  equal(ended.signal, "SIGKILL", `${where}: nobody was killed. ${ended.errors}`);
+  equal(ended.signal, "SIGKILL", `${where}: no process was killed. ${ended.errors}`);
   deepEqual(ended.points, [label]);
   try {
     const found = readTables(path);
@@ -160,7 +160,7 @@ async function runVictim(
   return { code: child.exitCode, signal: child.signalCode, points, errors };
 }
 
-// ── Whoever comes next ───────────────────────────────────────────────────────────────────────────
+// ── The next process ────────────────────────────────────────────────────────────────────────────
 
 async function recover(
   path: string,

@@ -18,7 +18,7 @@ let browser: Browser | null = null;
 export async function openBrowser(): Promise<Browser> {
   browser ??= await chromium.launch({
     executablePath: urlOf("chromium"),
-    // As root there is no sandbox; and the browser asks nobody for anything.
+    // As root there is no sandbox; and the browser reaches no other host.
     args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
   });
   return browser;

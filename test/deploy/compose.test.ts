@@ -188,10 +188,10 @@ describe("deploy/secrets.ts", () => {
     assert.equal(status, 0, stderr);
     for (const { file } of Object.values(base.secrets)) {
       const { size, mode } = statSync(join(place, file.replace("./secrets/", "")));
-      // The programs in the containers are other users than whoever made it.
+      // The programs in the containers are other users than the one that made it.
       assert.ok(size > 0 && (mode & 0o777) === 0o644, file);
     }
-    assert.equal(statSync(place).mode & 0o777, 0o700, "nobody else on this machine gets there");
+    assert.equal(statSync(place).mode & 0o777, 0o700, "no other user of this machine gets there");
     const env = readFileSync(join(place, "holdfast.env"), "utf8");
     const url = new URL(/^HOLDFAST_URL=(.*)$/m.exec(env)?.[1] ?? "");
     assert.ok(url.hostname in base.services);

@@ -18,7 +18,7 @@ export interface Said {
 export interface Given {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** As the engine runs it: nobody above it in its namespace. */
+  /** As the engine runs it: process 1 of its namespace. */
   readonly first?: boolean;
 }
 

@@ -42,7 +42,7 @@ function namesIn(listed: Listed): string[] {
   ];
 }
 
-/** As Node looks for it: beside whoever asks, then further up. */
+/** As Node resolves it: beside the importing package, then further up. */
 function placeOf(name: string, from: string, lock: Lock): string | null {
   const place = `${from === "" ? "" : `${from}/`}node_modules/${name}`;
   if (place in lock) return place;

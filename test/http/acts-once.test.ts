@@ -58,7 +58,7 @@ for (const kind of KINDS) {
       const lost = await desk.post(path, body, 503, { headers });
       assert.equal(lost.code, "OUTCOME_UNKNOWN");
       store.items.change = change;
-      // Somebody else goes on with the item; the revision is another by then.
+      // Another operator moves the item; it has another revision by then.
       await desk.post(path, { move: "count" });
       const again = await desk.post(path, body, 200, { headers });
       assert.equal(again.item.revision, 3);
@@ -80,13 +80,14 @@ for (const kind of KINDS) {
       await mortal.ended;
       assert.equal(await counted(holdfast, id), 1);
       await using server = await ServerProcess.start(order);
-      // Whoever died holds the lock of the item until it runs out: that is no answer to be kept.
+      // The dead server holds the lock of the item until it expires: that answer is not kept.
       const answered = async (): Promise<boolean> => {
         const replies = await Promise.all([0, 1, 2].map(() => send(server, path, asked)));
         return replies.some(({ status }) => status === 200);
       };
       const giveUpAt = performance.now() + 30_000;
-      while (!(await answered())) assert.ok(performance.now() < giveUpAt, "nobody got an answer");
+      while (!(await answered()))
+        assert.ok(performance.now() < giveUpAt, "no request got an answer");
       assert.equal((await send(server, path, asked)).json.item.revision, 2);
       assert.equal(await counted(holdfast, id), 1);
     });

@@ -410,7 +410,7 @@ export function api(name: string, url: () => Promise<string>): void {
       const { queue, unclaimable } = await desk.get("/api/v1/queues/bulk");
       assert.equal(queue.counts.pending, 50);
       assert.equal(unclaimable[0].task, "bulk.one");
-      // Somebody may count anew between the two.
+      // A count may be renewed between the two.
       const [listed, stats] = await until("both are of one count", async () => {
         const both = [await desk.get("/api/v1/queues"), await desk.get("/api/v1/stats")];
         return both[0].countedAt === both[1].countedAt && both;

@@ -276,7 +276,7 @@ async function halfOpen({ server }: Desk): Promise<Socket> {
   return socket;
 }
 
-/** A connection that the other side has forgotten is noticed by whoever writes to it. */
+/** A connection that the other side has forgotten is noticed by the next write. */
 async function isCutOff(socket: Socket, text = " "): Promise<boolean> {
   const closed = new Promise<true>((resolve) => void socket.once("close", () => resolve(true)));
   for (let tries = 0; tries < LIMIT_MS / POKE_MS; tries += 1) {

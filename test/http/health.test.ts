@@ -283,7 +283,7 @@ suite("a process without its database", () => {
     assert.equal((await health.ready()).status, "ok");
     await clock.advance("10s");
     hangs = true;
-    // Its clock stands still: whoever waits for a limit of time waits for good.
+    // Its clock stands still: a wait with a time limit never ends.
     assert.equal((await within(REAL_MS, health.live()))?.status, "ok");
     assert.equal((await asked(clock, health.ready())).status, "down");
     assert.equal((await within(REAL_MS, health.ready()))?.status, "down");

@@ -24,7 +24,7 @@ interface Malformed {
   readonly text: string;
   /** Default: one. */
   readonly answers?: number;
-  /** It has a body that nobody reads. */
+  /** It has a body that is not read. */
   readonly unread?: true;
   /** The client leaves instead of waiting for an answer. */
   readonly leaves?: true;
@@ -84,7 +84,7 @@ const requests: Readonly<Record<string, Malformed>> = {
       "Content-Length: 3000000",
     )}${"[".repeat(3_000_000)}`,
   },
-  "a body that nobody reads": {
+  "a body that is not read": {
     unread: true,
     text: `${request(
       `POST ${JOBS} HTTP/1.1`,
@@ -93,7 +93,7 @@ const requests: Readonly<Record<string, Malformed>> = {
       "Content-Length: 3000000",
     )}${"[".repeat(3_000_000)}`,
   },
-  "two requests, the first with a body that nobody reads": {
+  "two requests, the first with a body that is not read": {
     unread: true,
     answers: 2,
     text: `POST ${JOBS} HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n${"a".repeat(900_000)}${get(JOBS, "Host: x")}`,
@@ -135,7 +135,7 @@ const requests: Readonly<Record<string, Malformed>> = {
       "Transfer-Encoding: chunked",
     )}400\r\n{`,
   },
-  "a stream that nobody reads": {
+  "a stream without a reader": {
     leaves: true,
     text: get(`${BASE}/api/v1/stream`, "Host: [", "X-User: ada"),
   },
@@ -196,7 +196,7 @@ class Application implements AsyncDisposable {
   }
 }
 
-/** They make the request themselves: an odd host is refused there, and a body that nobody reads ends the connection. */
+/** They make the request themselves: an odd host is refused there, and an unread body ends the connection. */
 const ADAPTERS = new Set(["Hono", "Next.js"]);
 
 describe("an application that mounts the dashboard", () => {

@@ -131,8 +131,8 @@ interface Mode {
   readonly hasTokens: boolean;
   readonly token?: string;
   readonly shown: readonly Shown[];
-  /** What somebody without a token is. */
-  readonly nobody: "operator" | null;
+  /** The role of a request without a token. */
+  readonly anonymous: "operator" | null;
 }
 
 const modes: readonly Mode[] = [
@@ -141,14 +141,14 @@ const modes: readonly Mode[] = [
     host: "127.0.0.1",
     hasTokens: false,
     shown: ["none", "wrong"],
-    nobody: "operator",
+    anonymous: "operator",
   },
   {
     name: "on the loopback interface, with tokens",
     host: "127.0.0.1",
     hasTokens: true,
     shown: ["none", "wrong", "viewer", "operator"],
-    nobody: null,
+    anonymous: null,
   },
   {
     name: "on the loopback interface, with a configured token",
@@ -156,7 +156,7 @@ const modes: readonly Mode[] = [
     hasTokens: false,
     token: CONFIGURED,
     shown: ["none", "wrong", "configured"],
-    nobody: null,
+    anonymous: null,
   },
   {
     name: "beyond it, with tokens",
@@ -164,14 +164,14 @@ const modes: readonly Mode[] = [
     hasTokens: true,
     token: CONFIGURED,
     shown: ["none", "wrong", "viewer", "operator", "configured"],
-    nobody: null,
+    anonymous: null,
   },
   {
     name: "beyond it, without any token",
     host: "0.0.0.0",
     hasTokens: false,
     shown: ["none", "wrong"],
-    nobody: null,
+    anonymous: null,
   },
 ];
 
@@ -212,10 +212,10 @@ for (const mode of modes) {
 }
 
 /** Null: whatever the route itself says. */
-function statusFor(access: string, shown: Shown, { nobody }: Mode): number | null {
+function statusFor(access: string, shown: Shown, { anonymous }: Mode): number | null {
   if (access === "public") return null;
   if (shown === "wrong") return 401;
-  const role = shown === "none" ? nobody : shown === "viewer" ? "viewer" : "operator";
+  const role = shown === "none" ? anonymous : shown === "viewer" ? "viewer" : "operator";
   if (role === null) return 401;
   return access === "operator" && role === "viewer" ? 403 : null;
 }

@@ -71,7 +71,7 @@ test("a retry whose server died afterwards is reported as done", async () => {
     await using holdfast = await openHoldfast(url);
     id = await jobIn(holdfast.store, "failed");
   }
-  // Nobody knows whether the first one is still at it; for the test that is decided at once.
+  // Whether the first server still works on it is unknown; the test decides it at once.
   const order = {
     url,
     dies: { in: "jobs.retry", when: "after" },

@@ -1,4 +1,4 @@
-/** A queue that is worked on over HTTP is worked on: there is no alert while somebody does, and there is when they are gone. */
+/** A queue that is worked on over HTTP is worked on: there is no alert while a remote worker runs, and one when it is gone. */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { Alerts } from "../../src/alerts/alerts.ts";

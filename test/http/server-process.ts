@@ -10,7 +10,7 @@ export interface Order {
   readonly port?: number;
   readonly limits?: Partial<Limits>;
   readonly token?: string;
-  /** How long a lock lasts that nobody extends, and is waited for. */
+  /** How long a lock lasts without an extension, and how long a caller waits for it. */
   readonly locks?: { readonly lockTtl: number; readonly lockWait: number };
   /** The verb of the store in which it dies, before it is done or after. */
   readonly dies?: {

@@ -1,4 +1,4 @@
-/** Streams: whoever comes back misses nothing, whoever is too slow is cut off, and a server that closes ends them. */
+/** Streams: a client that comes back misses nothing, a slow one is cut off, and a server that closes ends them. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { firstIdAt } from "../../src/core/id.ts";
@@ -69,7 +69,7 @@ test("a client of the stream gets every job that arrived and ended, however ofte
   const heard = { enqueued: new Set<string>(), finished: new Set<string>() };
   let last = await whereNow(desk);
   for (let round = 0; round < 8; round += 1) {
-    // Half of them while nobody listens.
+    // Half of them without a listener.
     for (const when of ["apart", "connected"]) {
       const jobs = await desk.holdfast.enqueueMany(
         quick,
@@ -100,7 +100,7 @@ test("live, each event is sent once, even if it was committed late", async () =>
   await ear.until("hello");
   const { store } = desk.holdfast;
   const [first, last] = [newJob({ id: idAt(0) }), newJob({ id: idAt(1) })];
-  // Made three seconds ago by somebody whose commit took that long.
+  // Made three seconds ago by a transaction whose commit took that long.
   const late = newJob({ id: idAt(-3_000) });
   const heard: string[] = [];
   for (const job of [first, late, last]) {

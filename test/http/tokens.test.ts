@@ -1,4 +1,4 @@
-/** Tokens: kept as hashes, compared in constant time, told to nobody, and over when they are over. */
+/** Tokens: stored as hashes, compared in constant time, never shown again, and invalid once they expire. */
 import assert from "node:assert/strict";
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";

@@ -1,4 +1,4 @@
-/** One trace from the request over the attempt to the step, as whoever exports spans sees it. */
+/** One trace from the request over the attempt to the step, as an exporter of spans sees it. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { context, trace } from "@opentelemetry/api";

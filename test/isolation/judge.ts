@@ -1,4 +1,4 @@
-/** What must be true after any race, whoever was faster. */
+/** What must be true after any race, whichever actor was faster. */
 import type { Picture } from "./stage.ts";
 import type { Race } from "./theatre.ts";
 import type { Facts, Played } from "./tester.ts";
@@ -24,7 +24,7 @@ export function problemsOf(race: Race, played: Performance): string[] {
     ...waitsCount(facts.tables),
     ...limitsHold(race, facts.tables),
     ...(errors.length > 0 ? [] : cameInOrder(race, played)),
-    // Who was stopped by an error has told nobody anything.
+    // An actor that an error stopped has acknowledged nothing.
     ...(errors.length > 0 ? [] : toldWhatHappened(race, facts)),
   ];
 }
@@ -131,7 +131,7 @@ function finishesOnce({ entries }: Facts): string[] {
   return twice(ids).map((id) => `job ${id} finished twice`);
 }
 
-/** By every job that has not finished, and by nobody else. */
+/** By every job that has not finished, and by no other. */
 function keysAreHeld(tables: Picture): string[] {
   const text = (row: Row, id: unknown) =>
     `${String(row["task"])} ${String(row["job_key"])} ${String(id)}`;
@@ -188,7 +188,7 @@ function toldWhatHappened(race: Race, facts: Facts): string[] {
   const claimed = turns.flatMap((turn) => turn.claimed);
   const settled = [...turns.map((turn) => turn.settled), ...toldBy(race, facts, "reclaim")].flat();
   const leased = facts.entries.filter(isIn("lease"));
-  // A job that was cancelled while nobody worked on it ends no attempt.
+  // A job that was cancelled while no worker ran it ends no attempt.
   const ended = facts.entries.filter((row) => isIn("finished")(row) && row["worker"] !== null);
   const went = facts.entries.filter(isIn("attempt"));
   return [

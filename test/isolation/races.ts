@@ -65,7 +65,7 @@ const other = newJob();
 const bothRun = [enqueue(START_AT, job, other), claim(CLAIMED_AT, "w1", { limit: 2 })];
 const fences = [fence, { ...fence, id: other.id }];
 
-/** A cold move or a hot statement, stopped wherever somebody else could come between. */
+/** A cold move or a hot statement, stopped wherever another process could come between. */
 function stopped(pieces: number, ...verbs: Verb[]): Actor {
   return { pieces, stops: "in statements", verbs };
 }
@@ -253,7 +253,7 @@ const takenOver = (worker: string): Actor =>
     extend(AGAIN_AT, { id: job.id, worker, epoch: 2 }),
   );
 
-/** A worker was away for so long that its job was given to somebody else, or to itself once more. */
+/** A worker was away for so long that its job was given to another worker, or to itself again. */
 export const zombieSettles = (worker: string): Race => ({
   before: running,
   actors: {
@@ -452,7 +452,7 @@ export const gateReclaim: Race = {
   ],
 };
 
-/** A worker whose heartbeat is late goes on, and nobody has taken its place. */
+/** A worker whose heartbeat is late goes on, and no other worker has taken its place. */
 export const gateExtend: Race = {
   before: oneIsLate,
   actors: {

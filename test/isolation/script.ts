@@ -2,7 +2,7 @@
  * Scripts: all that one actor may say in a race, whatever it is answered.
  *
  * The product is asked what it says after each answer that can be met: those that the database gives before, between and
- * after the other actors' verbs, and the empty one, when somebody else was faster. A player that meets any other
+ * after the other actors' verbs, and the empty one, when another actor was faster. A player that meets any other
  * answer fails, and says so.
  */
 import type { PgQuery, PgResult } from "../../src/database/postgres/address.ts";
@@ -25,7 +25,7 @@ export interface Actor {
   /** In how many pieces it runs: one more than there are gates that stop it. Later gates stand open. */
   readonly pieces: number;
   readonly stops: Stops;
-  /** So often at most a rehearsal pretends that somebody was faster. */
+  /** How often a rehearsal at most pretends that another actor was faster. */
   readonly pretends?: number;
 }
 
@@ -51,7 +51,7 @@ export interface Step {
   readonly branches: { readonly key: string; readonly next: number }[];
 }
 
-/** So often at most a rehearsal pretends that somebody was faster. Who meets more than that fails. */
+/** How often a rehearsal at most pretends that another actor was faster. An actor that meets more than that fails. */
 const PRETENDED_MAX = 4;
 
 /** Writes down what one actor may say in a race that can bring the tables into these states. */
@@ -127,7 +127,7 @@ class Rehearsal {
 interface Place {
   /** Outside a transaction. */
   readonly alone: boolean;
-  /** Nobody could have noticed the actor before it, or before the verb that begins here. */
+  /** No other actor could have noticed this one before it, or before the verb that begins here. */
   readonly opens: "actor" | "verb" | null;
 }
 
@@ -233,7 +233,7 @@ const DECIDES =
 const LIMITS =
   /from "holdfast"\.(?:gate|queue|ready)\b.*for update|from "holdfast"\.lease\b.*(?:group by|lane is null)|update "holdfast"\.lease\b/s;
 
-/** Adding a row that we have just taken from elsewhere, and that nobody sees yet, meets nobody. */
+/** Adding a row that we have just taken from elsewhere, and that no other sees yet, conflicts with nothing. */
 function meetsOthers(text: string): boolean {
   if (text.includes("json_populate_recordset")) return false;
   return /"holdfast"\.(?:ready|waiting|lease|finished|job_key)\b/.test(text);

@@ -1,4 +1,4 @@
-/** Locks between real processes: nobody is inside with another, nobody waits for ever, and whoever stood still is told. */
+/** Locks between real processes: they never overlap, no caller waits for ever, and a frozen holder learns that it lost the lock. */
 import assert from "node:assert/strict";
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -139,7 +139,7 @@ describe("a place of locks", { concurrency: true }, () => {
         await place.take(request(), false);
         await place.release(hold);
         const late = request();
-        await until("nobody has come for it", async () => (await place.take(late, true)).taken);
+        await until("no caller has come for it", async () => (await place.take(late, true)).taken);
       });
 
       test("it is listed with all its details", async () => {

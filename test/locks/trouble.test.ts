@@ -1,4 +1,4 @@
-/** A place that is away, stands still or is busy: whoever wants a lock is told in time, and it goes on by itself. */
+/** A lock backend that is down, frozen or busy: acquire fails in time, then recovers by itself. */
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { DatabaseSync } from "node:sqlite";
@@ -55,7 +55,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       await redis[Symbol.asyncDispose]();
     });
 
-    /** Nobody does anything but try. */
+    /** Every caller only tries. */
     const worksAgain = (): Promise<unknown> =>
       until("locks are given again", () =>
         here.locks.with(KEY, { wait: 500 }, () => true).catch(() => false),
@@ -87,7 +87,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       } finally {
         process.kill(redis.pid, "SIGCONT");
       }
-      // What was asked for in vain is served now, and given back: nobody waits for its time to be over.
+      // What was asked for in vain is granted now, and released: no caller waits until it expires.
       const startedAt = performance.now();
       await worksAgain();
       assert.ok(performance.now() - startedAt < 10_000);

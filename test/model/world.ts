@@ -100,7 +100,7 @@ function codeOf(error: string): string {
   return (JSON.parse(error) as { code: string }).code;
 }
 
-/** Time stands still between the commands, and nobody may wait. */
+/** Time stands still between the commands, and no command may wait. */
 function runtimeOn(now: () => number): Runtime {
   return {
     now,
@@ -108,7 +108,7 @@ function runtimeOn(now: () => number): Runtime {
     random: () => 0.5,
     fillRandom: (bytes) => void bytes.fill(7),
     timer: () => {
-      throw new Error("A store that nobody else uses has nothing to wait for.");
+      throw new Error("A store with one user has nothing to wait for.");
     },
     afterIo: (call) => void setImmediate(call),
     gauge: () => noGauge,

@@ -1,4 +1,4 @@
-/** Targets are told of every event once, whoever made it and whoever sends it, and again when that fails. */
+/** Targets get every event once, whichever process raised it or sends it, and again when that fails. */
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, suite, test } from "node:test";
 import { DELIVERY_ATTEMPTS_MAX, deliveryTask } from "../../src/alerts/alert.ts";

@@ -210,7 +210,7 @@ for (const { name, skip, open } of sites) {
 
       test(`${rule} is raised once and resolved once`, async () => {
         await site.empty();
-        // Nobody answers there; who is to be told stands in rows.
+        // No server answers there; the pending deliveries are rows.
         site.monitors({ webhooks: { urls: [HOOK], resolve: () => new Promise(() => {}) } });
         await pass(site, holdMs, seen);
         if (holdMs > 0)
@@ -300,7 +300,9 @@ for (const { name, skip, open } of sites) {
 
 for (const { name, skip, open } of sites) {
   const alone =
-    name === "SQLite" ? "one writes at a time: nobody is between a look and a write" : false;
+    name === "SQLite"
+      ? "one process writes at a time: none comes between a read and a write"
+      : false;
   test(
     `${name}: without the unique index an alert is raised twice`,
     { skip: skip === false ? alone : skip },
@@ -321,7 +323,7 @@ for (const { name, skip, open } of sites) {
       };
       let most = 0;
       for (let round = 0; round < 50 && most < 2; round += 1) most = await raise(`round ${round}`);
-      assert.ok(most > 1, "nobody noticed that the index was gone");
+      assert.ok(most > 1, "the missing index was not noticed");
     },
   );
 }

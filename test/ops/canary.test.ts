@@ -83,7 +83,7 @@ suite("a canary", () => {
     await holdfast.jobs.cancel(outstanding?.id ?? "");
     assert.equal((await canaries.reports())[0]?.pickupMs, null);
     await clock.advance("2m");
-    assert.deepEqual(await canaries.reports(), [], "it has ended, and nobody serves the queue");
+    assert.deepEqual(await canaries.reports(), [], "it has ended, and no worker serves the queue");
     await canaries.stop();
   });
 
@@ -95,7 +95,7 @@ suite("a canary", () => {
     const senders = [1, 2, 3].map(() => new Canaries(holdfast, { interval: "60s" }));
     await clock.advance("30m");
     const { length } = await sentTo(holdfast);
-    // The loops wait for 54 to 60 seconds, and whoever comes first after 51 sends.
+    // The loops wait for 54 to 60 seconds, and the first that comes after 51 sends.
     assert.ok(length >= 30 && length <= 36, `${length} canaries in half an hour`);
     const told = await Promise.all(senders.map((sender) => sender.reports()));
     assert.ok(told.every(([report]) => clock.now() - (report?.sentAt ?? 0) < 120_000));

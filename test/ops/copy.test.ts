@@ -163,7 +163,7 @@ async function goesOn(url: string, waiting: string): Promise<void> {
     findings.map(({ check }) => check),
     ["effect-in-doubt"],
   );
-  assert.equal((await holdfast.jobs.effectsInDoubt()).length, 1, "nobody paid twice");
+  assert.equal((await holdfast.jobs.effectsInDoubt()).length, 1, "no payment was made twice");
   const [before] = await holdfast.jobs.steps(waiting);
   const quotes = ran.quote;
   const worker = await holdfast.startWorker({

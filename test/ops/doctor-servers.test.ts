@@ -29,7 +29,7 @@ import {
   type ScratchDatabase,
 } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
-import { assertFound } from "./sickbed.ts";
+import { assertFound } from "./doctor-database.ts";
 
 const look = { limit: 10, deep: false, sinceAt: null, pushWorks: async () => null };
 
@@ -104,7 +104,7 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     server = await startPostgres({ settings });
     store = await openStore(server.url);
     await store.migrate();
-    other = new Client({ connectionString: server.url, application_name: "somebody" });
+    other = new Client({ connectionString: server.url, application_name: "stranger" });
     await other.connect();
   });
   after(async () => {
@@ -146,7 +146,7 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     const session = sessions.find(({ subject }) => subject === `session ${rows[0]?.pid}`);
     assert.match(
       session?.detail ?? "",
-      /^of app \(somebody\) is idle in transaction and has been in a transaction for /,
+      /^of app \(stranger\) is idle in transaction and has been in a transaction for /,
     );
   });
 
@@ -206,7 +206,7 @@ describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
     const other = await createConnection(database.url);
     await other.query("start transaction with consistent snapshot");
     await other.query("select * from holdfast_audit_head for update");
-    // The server tells the same again to whoever asks within a tenth of a second after somebody has asked.
+    // For a tenth of a second after a query, the server gives the same answer again.
     await until("the transaction is found", async () => {
       await pause(TOLD_ANEW_MS);
       const sessions = await found(store, oldOnMysql({ openMsMax: 0 }));

@@ -5,7 +5,7 @@ import { Doctor } from "../../src/app/ops.ts";
 import { openHoldfast } from "../../src/index.ts";
 import { partsOf } from "../../src/database/dialect.ts";
 import { traceId } from "../../src/core/job.ts";
-import { ailments } from "../support/ailments.ts";
+import { violations } from "../support/violations.ts";
 import {
   claimOne,
   done,
@@ -23,7 +23,7 @@ import {
 import { start } from "../support/workers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { engines, sampledEngines } from "../registry/places.ts";
-import { assertFound, Sickbed } from "./sickbed.ts";
+import { assertFound, DoctorDatabase } from "./doctor-database.ts";
 
 /** Planted in doctor-servers.test.ts. */
 const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
@@ -42,7 +42,7 @@ const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** A second later, or by another's hand, it would be. */
-const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
+const nearly: Readonly<Record<string, (database: DoctorDatabase) => Promise<unknown>>> = {
   async "lease-of-stopped-worker"({ store, clock }) {
     const { id } = await start(store);
     await startOne(store, {}, { worker: id, leaseMs: HOUR_MS });
@@ -95,9 +95,9 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     await enqueueOne(store, { start: { delayMs: 1_000 } });
     clock.advance(61_000);
   },
-  async "waiting-for-nothing"(bed) {
-    await ailments["effect-in-doubt"]?.befall(bed);
-    await settleOne(bed.store, suspended(await startOne(bed.store), HOUR_MS));
+  async "waiting-for-nothing"(database) {
+    await violations["effect-in-doubt"]?.plant(database);
+    await settleOne(database.store, suspended(await startOne(database.store), HOUR_MS));
   },
   async "job-unclaimable"({ store, clock }) {
     await start(store, { tasks: ["mail.send"] });
@@ -106,8 +106,8 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     await enqueueOne(store, { queue: "nobody" });
     clock.advance(60_000);
   },
-  async "effect-left-open"(bed) {
-    await ailments["effect-in-doubt"]?.befall(bed);
+  async "effect-left-open"(database) {
+    await violations["effect-in-doubt"]?.plant(database);
   },
   async "key-orphaned"({ store }) {
     for (const status of ["pending", "scheduled", "processing"] as const) {
@@ -117,8 +117,8 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
   async "kept-key-orphaned"({ store }) {
     await settleOne(store, done(await startOne(store, { key: "k", keyForMs: HOUR_MS })));
   },
-  async "item-waits-for-missing-job"(bed) {
-    await ailments["item-job-orphaned"]?.befall(bed); // of one that ended it is known how
+  async "item-waits-for-missing-job"(database) {
+    await violations["item-job-orphaned"]?.plant(database); // of one that ended it is known how
   },
   async "lock-left-behind"({ store, clock }) {
     const request = { key: "order:42", holder: nextId(), owner: "shop", trace: null };
@@ -138,50 +138,50 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
 
 for (const engine of sampledEngines) {
   describe(engine.name, { skip: engine.skip, timeout: 120_000 }, () => {
-    let bed: Sickbed;
-    before(async () => void (bed = await Sickbed.make(engine)));
-    after(() => bed[Symbol.asyncDispose]());
+    let database: DoctorDatabase;
+    before(async () => void (database = await DoctorDatabase.make(engine)));
+    after(() => database[Symbol.asyncDispose]());
 
     test("every check is tested with a violation", async () => {
-      const known = (await bed.store.checks.list()).map(({ name }) => name);
-      const planted = new Set(Object.keys(ailments).map(checkOf));
-      const tried = [...planted, "schema-missing", ...(OF_SERVERS[bed.kind] ?? [])];
+      const known = (await database.store.checks.list()).map(({ name }) => name);
+      const planted = new Set(Object.keys(violations).map(checkOf));
+      const tried = [...planted, "schema-missing", ...(OF_SERVERS[database.kind] ?? [])];
       assert.deepEqual(known.toSorted(), tried.toSorted());
       assert.equal(new Set(known).size, known.length);
     });
 
-    for (const [ailment, { befall }] of Object.entries(ailments)) {
-      test(`${ailment} is found, and was not there before`, async () => {
-        const name = checkOf(ailment);
-        await bed.recover();
-        assert.equal(await bed.store.checks.examine(name, { limit: 10 }), null);
-        await assertFound(bed.store, name, await befall(bed));
+    for (const [violation, { plant }] of Object.entries(violations)) {
+      test(`${violation} is found, and was not there before`, async () => {
+        const name = checkOf(violation);
+        await database.recover();
+        assert.equal(await database.store.checks.examine(name, { limit: 10 }), null);
+        await assertFound(database.store, name, await plant(database));
       });
     }
 
-    for (const [name, befall] of Object.entries(nearly)) {
+    for (const [name, plant] of Object.entries(nearly)) {
       test(`${name} is not found where it is not so yet`, async () => {
-        await bed.recover();
-        await befall(bed);
-        assert.equal(await bed.store.checks.examine(name, { limit: 10 }), null);
+        await database.recover();
+        await plant(database);
+        assert.equal(await database.store.checks.examine(name, { limit: 10 }), null);
       });
     }
 
     test("a job that is nowhere is found though another has no row: they do not make up for each other", async () => {
-      await bed.recover();
-      const stray = await ailments["state-without-job"]?.befall(bed);
-      const nowhere = await ailments["job-nowhere"]?.befall(bed);
-      await assertFound(bed.store, "job-nowhere", nowhere ?? "");
-      await assertFound(bed.store, "state-without-job", stray ?? "");
+      await database.recover();
+      const stray = await violations["state-without-job"]?.plant(database);
+      const nowhere = await violations["job-nowhere"]?.plant(database);
+      await assertFound(database.store, "job-nowhere", nowhere ?? "");
+      await assertFound(database.store, "state-without-job", stray ?? "");
     });
 
     test("format violations before a given date are ignored", async () => {
-      await bed.recover();
-      const look = { limit: 1, sinceAt: bed.clock.now() + 1 };
+      await database.recover();
+      const look = { limit: 1, sinceAt: database.clock.now() + 1 };
       for (const check of ["worker-id-format", "trace-of-another-owner"]) {
-        await ailments[check]?.befall(bed);
-        assert.equal(await bed.store.checks.examine(check, look), null);
-        assert.notEqual(await bed.store.checks.examine(check, { limit: 1, deep: true }), null);
+        await violations[check]?.plant(database);
+        assert.equal(await database.store.checks.examine(check, look), null);
+        assert.notEqual(await database.store.checks.examine(check, { limit: 1, deep: true }), null);
       }
     });
   });
@@ -190,8 +190,8 @@ for (const engine of sampledEngines) {
 for (const engine of engines) {
   describe(`the schema on ${engine.name}`, { skip: engine.skip, timeout: 60_000 }, () => {
     test("is read from the migrations, and missing parts are found", async () => {
-      await using bed = await Sickbed.make(engine);
-      const { store } = bed;
+      await using database = await DoctorDatabase.make(engine);
+      const { store } = database;
       const wanted = partsOf(store.db.engine.migrations);
       // What makes the rest of it by itself: keys' own indexes, weeks, and the table of migrations.
       const byItself =
@@ -203,7 +203,7 @@ for (const engine of engines) {
         extra.filter((part) => !byItself.test(part) && !ofView.test(part)),
         [],
       );
-      const gone = await breakSchema(bed);
+      const gone = await breakSchema(database);
       const found = await store.checks.examine("schema-missing", { limit: 1_000 });
       const subjects = found?.offenders.map(({ subject }) => subject) ?? [];
       for (const part of gone) assert.ok(subjects.includes(part), `${part} is not missed`);
@@ -223,19 +223,19 @@ describe("an untouched schema", { timeout: 60_000 }, () => {
 });
 
 /** What stands before the colon. */
-function checkOf(ailment: string): string {
-  return ailment.split(":")[0] ?? "";
+function checkOf(violation: string): string {
+  return violation.split(":")[0] ?? "";
 }
 
 /** Returns what is gone then. */
-async function breakSchema(bed: Sickbed): Promise<string[]> {
-  const { kind } = bed;
+async function breakSchema(database: DoctorDatabase): Promise<string[]> {
+  const { kind } = database;
   if (kind === "mysql") {
-    await bed.byHand("drop index by_due on holdfast.waiting");
-    await bed.byHand("drop view holdfast.jobs");
-    await bed.byHand("drop table holdfast.minute_total");
-    await bed.byHand("alter table holdfast.attempt drop column error");
-    await bed.byHand("drop trigger holdfast.step_stays");
+    await database.byHand("drop index by_due on holdfast.waiting");
+    await database.byHand("drop view holdfast.jobs");
+    await database.byHand("drop table holdfast.minute_total");
+    await database.byHand("alter table holdfast.attempt drop column error");
+    await database.byHand("drop trigger holdfast.step_stays");
     return [
       "index waiting.by_due",
       "view jobs",
@@ -244,18 +244,18 @@ async function breakSchema(bed: Sickbed): Promise<string[]> {
       "trigger step_stays",
     ];
   }
-  await bed.byHand(
+  await database.byHand(
     kind === "sqlite" ? "drop index holdfast_waiting_due" : "drop index holdfast.waiting_due",
   );
-  await bed.byHand("drop view holdfast.jobs");
-  await bed.byHand("drop table holdfast.minute_total");
-  if (kind === "sqlite") await bed.byHand("drop trigger holdfast.step_stays");
+  await database.byHand("drop view holdfast.jobs");
+  await database.byHand("drop table holdfast.minute_total");
+  if (kind === "sqlite") await database.byHand("drop trigger holdfast.step_stays");
   const gone = ["index waiting_due", "view jobs", "table minute_total", "trigger step_stays"];
   if (kind === "sqlite") return gone;
-  await bed.byHand("alter table holdfast.step disable trigger step_stays");
-  await bed.byHand("alter table holdfast.lease drop constraint lease_pkey");
-  await bed.byHand("alter table holdfast.job_key drop constraint job_key_job_id_key");
-  await bed.byHand("alter table holdfast.worker drop column arch");
+  await database.byHand("alter table holdfast.step disable trigger step_stays");
+  await database.byHand("alter table holdfast.lease drop constraint lease_pkey");
+  await database.byHand("alter table holdfast.job_key drop constraint job_key_job_id_key");
+  await database.byHand("alter table holdfast.worker drop column arch");
   const more = ["primary key of lease", "unique job_key.job_id", "column worker.arch"];
   return [...gone, ...more];
 }

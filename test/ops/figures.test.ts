@@ -1,4 +1,4 @@
-/** Figures when somebody dies in the middle, when counting fails, and as an application reads them. */
+/** Counts when a process dies in the middle, when counting fails, and as an application reads them. */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -77,7 +77,7 @@ suite("a monitor", () => {
     );
     await clock.advance("20m");
     const lines = linesOf(log).length;
-    // The loops wait for 27 to 30 seconds, and whoever comes first after 25.5 counts.
+    // The loops wait for 27 to 30 seconds, and the first that comes after 25.5 counts.
     assert.ok(lines >= 40 && lines <= 48, `${lines} lines`);
     // Each looks as often as if it was alone.
     for (const observations of seen) {
@@ -121,7 +121,7 @@ suite("a monitor", () => {
     await holdfast.enqueue(wait, null);
     const worker = await holdfast.startWorker({ tasks: [mail, wait] });
     await clock.advance("2m");
-    await holdfast.enqueueMany(mail, [1, 2], { queue: "nobody's" });
+    await holdfast.enqueueMany(mail, [1, 2], { queue: "unserved" });
     await clock.advance("10s");
     const monitor = place.watch();
     await clock.settle();
@@ -145,7 +145,7 @@ suite("a monitor", () => {
       counted?.queues.map(({ queue, counts }) => [queue, counts.pending, counts.done]),
       [
         ["default", 0, 3],
-        ["nobody's", 2, 0],
+        ["unserved", 2, 0],
         ["slow", 0, 0],
       ],
     );

@@ -7,7 +7,7 @@ import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
 import { ERROR, failed, settleOne, startOne } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
-import { engines, Sickbed } from "./sickbed.ts";
+import { engines, DoctorDatabase } from "./doctor-database.ts";
 
 type Row = Record<string, unknown>;
 
@@ -56,8 +56,8 @@ test("every query is there for every database", () => {
 for (const engine of engines) {
   describe(engine.name, { skip: engine.skip, timeout: 60_000 }, () => {
     test("answers the guide's queries", async () => {
-      await using bed = await Sickbed.make(engine);
-      const { store, clock } = bed;
+      await using database = await DoctorDatabase.make(engine);
+      const { store, clock } = database;
       const atOnce = { queue: "b" };
       clock.set(Date.now() - 300_000);
       const crashed = await startOne(store, { queue: "c", maxAttempts: 1 }, { leaseMs: 1_000 });
@@ -73,8 +73,8 @@ for (const engine of engines) {
       await settleOne(store, failed(dead));
 
       const answers = new Map<string, Row[]>();
-      for (const [about, query] of queriesFor(bed.kind)) {
-        answers.set(about, await ask(bed.url, query.replace(EXAMPLE_ID, dead.id)));
+      for (const [about, query] of queriesFor(database.kind)) {
+        answers.set(about, await ask(database.url, query.replace(EXAMPLE_ID, dead.id)));
       }
       const answerTo = (words: RegExp): Row[] => {
         const found = [...answers].find(([about]) => words.test(about));

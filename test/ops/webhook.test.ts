@@ -24,7 +24,7 @@ import { Hook } from "./alert-hook.ts";
 
 const SECRET = "a secret of sixteen characters";
 const HURRY = 50;
-/** What a server may have written that nobody has read. */
+/** What a server may have written without a reader. */
 const IN_BUFFERS_MAX = 16_000_000;
 
 const patient = testRuntime();
@@ -239,7 +239,7 @@ suite("how a response is interpreted", () => {
   });
 });
 
-/** Hosts, as somebody may spell them, that must not be reached. */
+/** Spellings of hosts that must not be reached. */
 const inside: readonly string[] = [
   // this machine
   "127.0.0.1",
@@ -307,7 +307,7 @@ const inside: readonly string[] = [
   "192.0.0.192",
   "[fe80::1]",
   "[fe80::a9fe:a9fe]",
-  // many at once, nobody, and what is for books
+  // multicast, unspecified, and documentation
   "224.0.0.1",
   "239.255.255.250",
   "255.255.255.255",
@@ -452,7 +452,7 @@ suite("allowed addresses", () => {
     const { port } = server.address() as AddressInfo;
     const urls = [`https://name.invalid:${port}/`];
     const answer = await send({ urls, allowPrivate: true, resolve: async () => ["127.0.0.1"] });
-    hello.resolve(Buffer.alloc(0)); // nobody came
+    hello.resolve(Buffer.alloc(0)); // no request came
     const said = await hello.promise;
     assert.equal(said[0], 22, "a handshake");
     assert.ok(said.includes("name.invalid"));

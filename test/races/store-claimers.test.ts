@@ -83,7 +83,7 @@ function assertExclusive(journals: readonly Turn[][], ids: readonly string[]): v
   }
   for (const [owner, turns] of journals.entries()) {
     for (const { id, epoch, status } of turns.flatMap((turn) => turn.settled)) {
-      equal(claims.get(`${id} ${epoch}`), owner, "settled by somebody who had not claimed it");
+      equal(claims.get(`${id} ${epoch}`), owner, "settled by a process that had not claimed it");
       ok(!settled.has(`${id} ${epoch}`), `${id} was settled twice at epoch ${epoch}`);
       settled.add(`${id} ${epoch}`);
       if (status === "done") done.set(id, (done.get(id) ?? 0) + 1);

@@ -15,7 +15,7 @@ export function say(word: string, facts: Said["facts"] = {}): void {
   if (process.connected) process.send?.({ word, facts } satisfies Said);
 }
 
-/** Resolves when the test says the word; it may have been said before. A child nobody listens to ends. */
+/** Resolves when the test says the word; it may have been said before. A child whose parent is gone ends. */
 export function told(word: string): Promise<void> {
   listen();
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
  * Healthy jobs in a database that another process locks for longer than their leases, three times. No renewal gets through,
- * every lease ends, and when the lock is gone owners and reclaimers come at once. Nobody has crashed.
+ * every lease ends, and when the lock is gone owners and reclaimers come at once. No worker has crashed.
  */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";

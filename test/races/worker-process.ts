@@ -111,7 +111,7 @@ export class WorkerProcess implements AsyncDisposable {
 
   /**
    * Stops every thread of it, at a moment when it holds no lock of the database: one that does stops
-   * everybody else too, and nobody could take over.
+   * all others too, and none could take over.
    */
   async freeze(path: string): Promise<void> {
     for (;;) {

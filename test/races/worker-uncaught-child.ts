@@ -1,5 +1,5 @@
 /**
- * A worker whose tasks throw where nobody can catch it, and an application that throws on its own.
+ * A worker whose tasks throw where no handler can catch it, and an application that throws on its own.
  *
  * What it shall do stands in its role. It says what became of everything, and ends by itself.
  */
@@ -27,8 +27,8 @@ const strays: Record<string, (message: string) => unknown> = {
     const emitter = new EventEmitter().on("data", () => raise(message));
     setTimeout(() => emitter.emit("data"), 1);
   },
-  "a promise that nobody awaits": (message) => void Promise.reject(new Error(message)),
-  "an async function that nobody awaits": (message) => {
+  "a promise that is not awaited": (message) => void Promise.reject(new Error(message)),
+  "an async function that is not awaited": (message) => {
     void (async () => {
       await pause(1);
       raise(message);
@@ -116,7 +116,7 @@ const roles: Record<string, (holdfast: Holdfast) => Promise<unknown>> = {
     void Promise.reject(new Error("a rejection"));
     await until("it was thrown", () => wasThrown("a rejection"));
     await failAstray(holdfast, "the next tick");
-    await failAstray(holdfast, "a promise that nobody awaits");
+    await failAstray(holdfast, "a promise that is not awaited");
   },
   "bad listener": async (holdfast) => {
     const worker = await holdfast.startWorker({ tasks: [simple] });

@@ -1,4 +1,4 @@
-/** Errors that a task throws where nobody can catch them belong to its job, and to nothing else. */
+/** Errors that a task throws where no handler can catch them belong to its job, and to nothing else. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { tempFolder } from "../support/folder.ts";
@@ -67,7 +67,7 @@ suite("an error that belongs to no job", () => {
     assert.deepEqual(strays, [
       ["a timer", "failed"],
       ["the next tick", "failed"],
-      ["a promise that nobody awaits", "failed"],
+      ["a promise that is not awaited", "failed"],
     ]);
   });
 

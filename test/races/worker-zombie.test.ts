@@ -1,6 +1,6 @@
 /**
  * F2: a worker that was frozen for longer than its lease wakes up and goes on as if nothing had
- * happened. Its jobs are somebody else's by then, and nothing that it writes may count.
+ * happened. Its jobs belong to another worker by then, and nothing that it writes may count.
  *
  * The writes are noted down by a witness in the zombie's own process, so the test knows that they
  * were attempted. And with a fence removed from the store, the same checks must find the damage.

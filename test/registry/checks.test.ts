@@ -213,7 +213,7 @@ describe("before a rollout", { concurrency: true }, () => {
   }
 });
 
-/** Nobody here can see that its process is gone. */
+/** Its process cannot be seen from here. */
 async function moveElsewhere({ store }: Holdfast): Promise<void> {
   const { engine } = store.db;
   await engine.transaction((tx) => tx.run(sql`update holdfast.worker set host_boot = 'elsewhere'`));

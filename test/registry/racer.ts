@@ -36,7 +36,7 @@ function newWorker(): NewWorker {
   };
 }
 
-/** Without a look and without a lock: there is nobody but the database to refuse it. */
+/** Without a check and without a lock: only the database can refuse it. */
 async function insert({ db: { engine } }: Store, worker: NewWorker): Promise<void> {
   const { id, type, hostname, pid, version, platform, arch, concurrency } = worker;
   const facts = { hostname, pid, version, node_version: "v", platform, arch, concurrency };

@@ -18,7 +18,7 @@ import { until } from "../worker/observe.ts";
 import { drawnEngines } from "./places.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Nobody produces more than this: both versions have had their share long before. */
+/** The most that a producer makes: both versions have had their share long before. */
 const JOBS_MAX = 10_000;
 const FEW = 100;
 

@@ -74,7 +74,7 @@ class Site implements AsyncDisposable {
     return leader;
   }
 
-  /** Nobody can see whether its process is there: it runs on another host, as it were. */
+  /** Its process cannot be seen, as if it ran on another host. */
   async moveElsewhere(): Promise<void> {
     const { engine } = this.holdfast.store.db;
     await engine.transaction((tx) =>
@@ -159,7 +159,7 @@ describe("the successor", { concurrency: true }, () => {
           const { id: youngId } = await young.says("active");
           writeFileSync(go, "");
           assert.equal(await job.result({ timeout: "20s" }), young.child.pid);
-          // The new one is busy, so what comes now waits for somebody: the old one would like to have it.
+          // The new one is busy, so the next jobs stay pending: the old one would take them.
           const blocker = await here.holdfast.enqueue("wait", busy);
           await until(
             "the new one is busy",

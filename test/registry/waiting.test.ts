@@ -1,4 +1,4 @@
-/** A worker that cannot be registered because somebody keeps the registry locked gives up, and says why. */
+/** A worker that cannot be registered because another session keeps the registry locked gives up, and says why. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { StoreBusyError } from "../../src/core/errors.ts";
@@ -8,7 +8,7 @@ import { newWorker, start } from "../support/workers.ts";
 import { drawnEngines } from "./places.ts";
 
 const LOCK_MS = 1_000;
-/** Until whoever waits for a lock has been told that it did not come. */
+/** Until a wait for a lock has timed out. */
 const TOLD_MS_MAX = 2_000;
 
 describe("registering waits", { concurrency: true }, () => {

@@ -1,6 +1,6 @@
 /**
  * MariaDB reads a table's triggers when it opens the table. A session that is killed in that moment leaves behind a table
- * whose triggers "have an error", and everybody's writes are refused until somebody has it opened anew.
+ * whose triggers "have an error", and all writes are refused until the table is opened anew.
  */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";

@@ -124,7 +124,7 @@ export class Crew implements AsyncDisposable {
     );
   }
 
-  /** Each activity told at most so often that it failed, and as often that it works again. Nobody gave anything up. */
+  /** Each activity told at most so often that it failed, and as often that it works again. No worker gave anything up. */
   async checkLog({ timesMax }: { timesMax: number }): Promise<void> {
     const failed = [...this.complaints()];
     for (const [loop, errors] of failed) {
@@ -192,7 +192,7 @@ class Desk {
 
   gate(id: string): PromiseWithResolvers<string> {
     const gate = this.#gates.get(id) ?? Promise.withResolvers<string>();
-    gate.promise.catch(() => {}); // the attempt hears of it; a gate that nobody waits at is no error
+    gate.promise.catch(() => {}); // the attempt hears of it; a gate without a waiter is no error
     this.#gates.set(id, gate);
     if (this.#closed) gate.resolve("closed");
     return gate;

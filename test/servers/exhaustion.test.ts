@@ -1,4 +1,4 @@
-/** All connections but the reserved ones are taken: whoever needs one is told so, and no job is lost over it. */
+/** All connections but the reserved ones are taken: a caller that needs one is told so, and no job is lost. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Pool } from "pg";
@@ -160,7 +160,7 @@ describe(
       const pool = new Pool({
         connectionString: database.url,
         max: 3,
-        // As long as a busy machine needs when somebody has given one back.
+        // As long as a busy machine needs when a connection was returned.
         connectionTimeoutMillis: 1_000,
       });
       try {

@@ -84,7 +84,7 @@ for (const engine of engines) {
       proxy.refuse();
       proxy.cut();
       crew.end(job.id);
-      await until("somebody complains", () => crew.complaints().size > 0);
+      await until("an activity fails", () => crew.complaints().size > 0);
       assert.ok(proxy.counters.resets > 0);
       await proxy.accept();
       await stream.more(5);

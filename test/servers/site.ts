@@ -1,4 +1,4 @@
-/** Two stores on one database: one by way of a proxy, whose engine a test may change, and one that nobody disturbs. */
+/** Two stores on one database: one by way of a proxy, whose engine a test may change, and one without faults. */
 import { composeStore, openStore, type Store } from "../../src/app/store.ts";
 import type { Engine } from "../../src/database/engine.ts";
 import type { StoreOptions } from "../../src/database/open.ts";

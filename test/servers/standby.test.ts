@@ -1,6 +1,6 @@
 /**
  * PostgreSQL with a synchronous standby that is away: commits wait for it, and their clients lose patience or their
- * connections. What no standby has may be visible on the primary, and is acknowledged to nobody.
+ * connections. What no standby has may be visible on the primary, and is never acknowledged.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

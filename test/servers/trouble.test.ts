@@ -18,13 +18,13 @@ const JOBS_MAX = 1_000;
 /** Far less than a worker waits between two looks by itself. */
 const MOMENT_MS = 5_000;
 
-/** Everything that was accepted is there, and nothing else but what nobody could be told about. */
+/** Everything that was accepted is there, and besides only jobs whose answer was lost. */
 async function checkNothingElse(crew: Crew, stream: Stream, others: number): Promise<void> {
   const jobs = await crew.holdfast.jobs.list({ limit: JOBS_MAX });
   const known = stream.accepted.length + others;
   assert.ok(jobs.length < JOBS_MAX);
   assert.ok(jobs.length >= known, `${known} were accepted, ${jobs.length} are there`);
-  assert.ok(jobs.length <= known + stream.unknown, "a job is there that nobody was told of");
+  assert.ok(jobs.length <= known + stream.unknown, "a job is there whose caller was told nothing");
 }
 
 /** A pool may not have noticed yet that its idle connection is gone. Then the enqueue is lost on its way. */
@@ -48,7 +48,7 @@ async function outlive(
   await assert.rejects(crew.holdfast.stats(), StoreUnavailableError);
   await assert.rejects(crew.quick(), isUnreachable);
   crew.end(held[0].id);
-  await until("somebody complains", () => crew.complaints().size > 0);
+  await until("an activity fails", () => crew.complaints().size > 0);
   await server.restart();
   assert.notEqual(server.pid, pid, "it is another process");
   crew.end(held[1].id);
@@ -145,7 +145,7 @@ async function outliveItsAnswer(engine: EngineUnderTest, server: GuardedServer):
   assert.equal((await crew.holdfast.jobs.list()).length, 1);
 }
 
-/** A claim is lost on its way to the server; nobody else wakes the worker. */
+/** A claim is lost on its way to the server; nothing else wakes the worker. */
 async function outliveLostClaim(engine: EngineUnderTest, server: GuardedServer): Promise<void> {
   const { url, adminUrl } = await newDatabase(engine, server);
   await using proxy = await Proxy.before(url);

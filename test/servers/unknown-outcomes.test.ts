@@ -26,7 +26,7 @@ function loseAnswer(site: Site, verb: Verb, act: Act): ReturnType<Loss> {
   return async (call) => {
     await firedBy(call, fault.answered);
     await until("it is committed", () => act.isCommitted(site.direct));
-    assert.ok(fault.swallowed > 0, "the server answered and nobody heard it");
+    assert.ok(fault.swallowed > 0, "the server answered and no client got it");
     fault.reset();
   };
 }
@@ -75,7 +75,7 @@ async function checkSame(site: Site, verb: Verb, loss: Loss): Promise<void> {
   const act = await verb.prepare(site.direct, lost.queue);
   const waitForLoss = loss(site, verb, act);
   const call = act.verb(site.store);
-  // Seen to below; until then nobody listens.
+  // Awaited below; until then it has no handler.
   call.catch(() => {});
   await waitForLoss(call);
   lost.answer = await call;
@@ -124,7 +124,7 @@ function notInVain(error: unknown): boolean {
   return true;
 }
 
-/** Statements that let others read the leases and nobody write them, and those that end it. */
+/** Statements that let others read the leases but not write them, and those that end it. */
 const LOCKING = {
   postgres: ["begin", "lock table holdfast.lease in share mode", "rollback"],
   mysql: ["do 1", "lock tables holdfast_lease read", "unlock tables"],
@@ -144,7 +144,7 @@ const BUSY = {
     `select id from information_schema.processlist where id = ${session} and command = 'Query'`,
 };
 
-/** A claim that the server has begun and cannot end is lost; then it could end. Whoever has the job must know it. */
+/** A claim that the server has begun and cannot end is lost; then it could end. The owner of the job must know it. */
 async function loseClaimUnderWay(site: Site, url: string): Promise<void> {
   await using admin = await adminOf(url);
   await using locker = await adminOf(url);
@@ -153,7 +153,7 @@ async function loseClaimUnderWay(site: Site, url: string): Promise<void> {
   const blocked = async (): Promise<number[]> =>
     (await admin.rows<{ session: number }>(BLOCKED[kind])).map(({ session }) => session);
   const queue = Site.newQueue();
-  // One for the claim that is lost, one for whoever claims again.
+  // One for the claim that is lost, one for the next claim.
   await site.direct.jobs.enqueue([newJob({ queue }), newJob({ queue })]);
   await locker.rows(begin);
   await locker.rows(lock);
@@ -174,7 +174,7 @@ async function loseClaimUnderWay(site: Site, url: string): Promise<void> {
   const claimed = await call;
   await until("it is at an end", async () => (await admin.rows(BUSY[kind](first))).length === 0);
   const taken = await site.direct.jobs.list({ queue, status: "processing", limit: 10 });
-  assert.deepEqual(sortedIds(taken), sortedIds(claimed), "a job was taken and nobody knows it");
+  assert.deepEqual(sortedIds(taken), sortedIds(claimed), "a job was taken and no worker knows it");
   assert.ok(taken.every(({ epoch }) => epoch === 1));
 }
 
@@ -214,7 +214,7 @@ for (const engine of [...engines, ...pooled]) {
     for (const [when, loss] of Object.entries(losses)) {
       describe(`a write is answered rightly that was lost ${when}`, beside, () => {
         for (const verb of everyNth(3, verbs, `${engine.label} ${when}`)) {
-          // Whoever extends cannot wait for long: what was lost again is told.
+          // An extension cannot wait for long: a second loss is reported.
           if (verb.name === "extend" && loss === losses[AGAIN]) continue;
           test(verb.name, async () => {
             await using own = await Site.open(engine, url());
@@ -235,7 +235,7 @@ for (const engine of [...engines, ...pooled]) {
       own.proxy.cut();
       await assert.rejects(call, OutcomeUnknownError);
       assert.equal(await statusOf(own.direct, job.id), "pending");
-      assert.equal(own.proxy.open, 0, "nobody could ask");
+      assert.equal(own.proxy.open, 0, "no look-up was possible");
     });
 
     test("the function of a commit runs once, also when its connection is lost behind it", async () => {

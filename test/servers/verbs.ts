@@ -39,7 +39,7 @@ export interface Act {
 export interface Verb {
   readonly name: string;
   readonly message: Message;
-  /** Makes what the verb needs, with a store that nobody disturbs. No other job is in the queue. */
+  /** Makes what the verb needs, with a store without faults. No other job is in the queue. */
   readonly prepare: (store: Store, queue: string) => Promise<Act>;
 }
 
@@ -267,7 +267,7 @@ export async function storyOf(
   const listed = await store.jobs.list({ queue, limit: 1_000 });
   const story = { answer: answer ?? null, pictures, listed: listed.map(({ id }) => id).toSorted() };
   let text = JSON.stringify(story, (name, value: unknown) => {
-    if (name === "readyAt") return null; // nobody knows it of a claim that was looked up
+    if (name === "readyAt") return null; // unknown for a claim that was looked up
     return typeof value === "number" && value > INSTANT_MIN ? "an instant" : value;
   });
   for (const [index, id] of act.ids.entries()) text = text.replaceAll(id, `job ${index + 1}`);

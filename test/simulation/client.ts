@@ -119,7 +119,7 @@ export class Client {
     this.#later(this.#chance.between(0, 3_000), "emit", async () => {
       await this.#untilDone(() => this.#open().emit(packed, eventKey(input), { parcel }));
       if (!this.#chance.isHit(0.2)) return;
-      // Whoever says it again is not believed.
+      // A repeated answer does not count.
       await this.#untilDone(() =>
         this.#open().emit(packed, eventKey(input), { parcel: `${parcel}-again` }),
       );

@@ -24,7 +24,7 @@ import {
 } from "./plan.ts";
 import { recordingStore } from "./recording-store.ts";
 import { tasksAt, type Place } from "./tasks.ts";
-import { nobody, type World } from "./world.ts";
+import { noMachine, type World } from "./world.ts";
 
 const RESTART_MS = [100, 1_500] as const;
 const VERSION = "simulated";
@@ -71,7 +71,7 @@ export class Crew {
     for (const fault of machineFaults) this.#strikeLater(fault);
   }
 
-  /** Whoever is paused goes on, and nobody is struck any more. */
+  /** Paused machines resume, and no more faults strike. */
   heal(): void {
     for (const { machine } of this.#posts) machine?.resume();
   }
@@ -89,7 +89,7 @@ export class Crew {
 
   #startLater(post: Post, ms: number): void {
     if (this.#isClosing) return;
-    this.#parts.world.after(ms, nobody, `${post.name} starts`, () => void this.#startAt(post));
+    this.#parts.world.after(ms, noMachine, `${post.name} starts`, () => void this.#startAt(post));
   }
 
   async #startAt(post: Post): Promise<void> {
@@ -162,7 +162,7 @@ export class Crew {
     if (everyMs === 0) return;
     const waitMs = -Math.log(1 - this.#chance.draw()) * everyMs;
     if (world.nowMs + waitMs >= plan.chaosMs) return;
-    world.after(waitMs, nobody, `a ${fault}`, () => {
+    world.after(waitMs, noMachine, `a ${fault}`, () => {
       this.#strike(fault);
       this.#strikeLater(fault);
     });
@@ -192,12 +192,12 @@ export class Crew {
   #pause(machine: Machine, hasNoticed: boolean): void {
     const { world } = this.#parts;
     machine.pause();
-    world.after(this.#lateMs(), nobody, `${machine.name} may go on`, () =>
+    world.after(this.#lateMs(), noMachine, `${machine.name} may go on`, () =>
       machine.resume(hasNoticed),
     );
   }
 
-  /** Mostly long enough for somebody else to take its jobs over. */
+  /** Mostly long enough for another machine to take its jobs over. */
   #lateMs(): number {
     return this.#chance.between(0.5, 3) * LEASE_MS;
   }
@@ -249,7 +249,7 @@ export async function openAt(machine: Machine, parts: Parts): Promise<Holdfast> 
   });
 }
 
-/** What the product logs is part of a trace that somebody reads. */
+/** What the product logs is part of a trace that a person reads. */
 function printed(machine: Machine): Logger {
   const say = (_facts: object, message: string): void =>
     machine.world.trace.show(machine.name, `log: ${message}`);

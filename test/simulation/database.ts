@@ -12,7 +12,7 @@ import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 import type { Chance } from "./chance.ts";
 import { WITNESS_TABLES, type Change } from "./witness.ts";
-import { nobody, type World } from "./world.ts";
+import { noMachine, type World } from "./world.ts";
 import { storeOn } from "../../src/app/store.ts";
 
 /** What SQLite says when another process holds the lock. */
@@ -57,8 +57,9 @@ export class Database {
       monotonic: () => database?.currentWorld?.nowMs ?? 0,
       random: () => database?.draw() ?? 0,
       fillRandom: () => {},
-      timer: (ms, call) => world().after(Math.max(1, ms), nobody, "the lock is tried again", call),
-      afterIo: (call) => void world().after(0, nobody, "after io", call),
+      timer: (ms, call) =>
+        world().after(Math.max(1, ms), noMachine, "the lock is tried again", call),
+      afterIo: (call) => void world().after(0, noMachine, "after io", call),
       gauge: () => noGauge,
     };
     const engine = await SqliteEngine.open({ path: ":memory:", runtime, create: true });

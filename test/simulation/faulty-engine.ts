@@ -36,11 +36,11 @@ import type {
 import { sql, type Sql, type SqlValue } from "../../src/database/sql.ts";
 import type { Machine } from "./machine.ts";
 import type { Network } from "./network.ts";
-import { nobody } from "./world.ts";
+import { noMachine } from "./world.ts";
 
 const BUSY_MS = 30_000;
 
-/** A read can be asked again; of a write whose answer was lost nobody knows. */
+/** A read can be asked again; the outcome of a write whose answer was lost is unknown. */
 type Kind = "read" | "write" | "transaction";
 
 export class FaultyEngine implements Engine, JobStatements {
@@ -152,7 +152,7 @@ export class FaultyEngine implements Engine, JobStatements {
   }
 
   inUserTransaction<T>(): Promise<T> {
-    throw new Error("nobody brings a transaction of their own to a simulation");
+    throw new Error("a simulation has no user transactions");
   }
 
   async notifyInUserTx(): Promise<void> {}
@@ -260,10 +260,10 @@ export class FaultyEngine implements Engine, JobStatements {
         );
       };
       if (fault === "late") {
-        this.#network.remember(session, world.after(thereMs, nobody, label, arrive));
+        this.#network.remember(session, world.after(thereMs, noMachine, label, arrive));
         world.after(backMs, this.#machine, "answer", () => reject(unknown(kind, session)));
       } else {
-        this.#network.send(this.#machine, world.after(thereMs, nobody, label, arrive));
+        this.#network.send(this.#machine, world.after(thereMs, noMachine, label, arrive));
       }
     });
   }

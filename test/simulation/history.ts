@@ -18,7 +18,7 @@ interface Call {
   readonly sentAt: number;
   /** Null: it was never answered. */
   to: number | null;
-  /** Unknown: the caller was told that nobody knows. */
+  /** Unknown: the caller was told that the outcome is unknown. */
   answer: "ok" | "failed" | "unknown" | null;
 }
 

@@ -11,7 +11,7 @@ import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { foundAt, mutants, type Mutant } from "./mutants.ts";
 
-/** Whoever is not found within so many seeds is not found. */
+/** The hunt for a mutant ends after this many seeds. */
 const SEEDS_MAX = 2_000;
 const AT_ONCE = 2;
 
@@ -71,7 +71,7 @@ async function huntOne({ name }: Mutant, first: number): Promise<Caught> {
 
 /** In the process that has the bug. */
 async function searchHere(firstSeed: number): Promise<void> {
-  // Only here: whoever starts the others needs none of it.
+  // Only here: the other programs need none of it.
   const { Database } = await import("./database.ts");
   const { simulate } = await import("./simulate.ts");
   const { unplanted } = await import("./plant.ts");

@@ -14,7 +14,7 @@ export interface Mutant {
 }
 
 /**
- * Where those were found that are not found soon. A hunt in a hurry begins there: whoever changes the product changes what
+ * Where those were found that are not found soon. A hunt in a hurry begins there: a change of the product changes what
  * the seeds do, and then it goes on from the first as any other.
  */
 export const foundAt: Readonly<Record<string, number>> = {
@@ -350,7 +350,7 @@ export const mutants: readonly Mutant[] = [
     "schedule_run",`,
   }),
 
-  // ── Whoever waits goes on ────────────────────────────────────────────────────────────────────
+  // ── Waits that end ─────────────────────────────────────────────────────────────────────────
   mutant("an event that is said while a job goes to wait is lost", {
     file: "steps/events.ts",
     find: "return (row?.emitted_at ?? null) !== null;",

@@ -98,7 +98,7 @@ export class Network {
     this.#sent.set(machine, sent);
   }
 
-  /** Of what was sent by whoever has just crashed, some is lost. */
+  /** Of what a machine sent just before it crashed, some is lost. */
   lose(machine: Machine): void {
     for (const request of this.#sent.get(machine) ?? [])
       if (this.#chance.isHit(0.5)) request.cancel();

@@ -26,7 +26,7 @@ export type TaskName = (typeof taskNames)[number];
 export const callFaults = [
   /** Refused: nothing was written, and the caller is told so. */
   "refused",
-  /** Somebody else held the lock for too long: nothing was written, and the caller is told so. */
+  /** Another session held the lock for too long: nothing was written, and the caller is told so. */
   "busy",
   /** The connection was lost on the way there: nothing was written, and the caller can not know. */
   "request lost",

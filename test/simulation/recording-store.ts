@@ -63,7 +63,7 @@ class LonelyWorkers extends SqlWorkers {
     this.#recorder = recorder;
   }
 
-  /** Every machine is a host of its own: nobody can see that the process of another is gone. */
+  /** Every machine is a host of its own: none can see that the process of another is gone. */
   override register(worker: NewWorker): Promise<Registered> {
     const { who } = this.#recorder;
     return super.register({ ...worker, hostname: who, pid: 1, hostBoot: who, processStart: "1" });

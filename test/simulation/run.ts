@@ -46,7 +46,7 @@ export async function runSeeds(
   return total;
 }
 
-/** What somebody needs who wants to know why a seed failed. */
+/** What it takes to find out why a seed failed. */
 export function report({ seed, plan, violations }: Run): string {
   const lines = violations.map(({ invariant, problem }) => `  ${invariant}: ${problem}`);
   return [

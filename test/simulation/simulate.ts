@@ -9,7 +9,7 @@ import type { History } from "./history.ts";
 import { Network } from "./network.ts";
 import { GRACE_MS, LEASE_MS, LIVENESS_MS, planOf, type Plan } from "./plan.ts";
 import { Trace } from "./trace.ts";
-import { nobody, World } from "./world.ts";
+import { noMachine, World } from "./world.ts";
 
 /** How often it is looked whether all jobs have ended. */
 const LOOK_MS = 200;
@@ -93,7 +93,7 @@ class Stage {
     const { world, plan, network } = this.#parts;
     this.#crew.start();
     void this.#client.start();
-    world.after(plan.chaosMs, nobody, "the faults end", () => {
+    world.after(plan.chaosMs, noMachine, "the faults end", () => {
       if (plan.mode === "safety") return world.end();
       network.calm();
       this.#crew.heal();
@@ -117,13 +117,13 @@ class Stage {
       this.stuck = `${left} jobs have not ended ${LIVENESS_MS} ms after the faults did`;
       return world.end();
     }
-    world.after(LOOK_MS, nobody, "look", () => this.#look(deadline));
+    world.after(LOOK_MS, noMachine, "look", () => this.#look(deadline));
   }
 
   #close(): void {
     const { world, plan } = this.#parts;
     if (!plan.closes) return world.end();
-    world.after(CLOSE_MS, nobody, "closing took too long", () => {
+    world.after(CLOSE_MS, noMachine, "closing took too long", () => {
       this.stuck = `not closed after ${CLOSE_MS} ms`;
       world.end();
     });

@@ -16,7 +16,7 @@ export const START_AT = 1_800_000_000_000;
 /** More moments than this are a loop that never waits. */
 const MOMENTS_MAX = 150_000;
 
-/** Whoever a moment belongs to: nothing happens to one that is paused or dead. */
+/** Owns moments: nothing happens to an owner that is paused or dead. */
 export interface Owner {
   readonly name: string;
   readonly life: "up" | "paused" | "dead";
@@ -36,7 +36,7 @@ export interface Moment {
 }
 
 /** Nothing ever happens to the world itself. */
-export const nobody: Owner = { name: "world", life: "up", backlog: [] };
+export const noMachine: Owner = { name: "world", life: "up", backlog: [] };
 
 export class World {
   readonly seed: number;

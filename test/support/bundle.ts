@@ -11,7 +11,7 @@ export interface Bundle {
   readonly alone: string | null;
   /** Opens the same database once more, as another process would. */
   readonly another: () => Promise<Store>;
-  /** Writes what somebody types, without any verb. Returns how many rows it concerned. */
+  /** Runs hand-typed SQL, without any verb. Returns how many rows it concerned. */
   readonly byHand: (query: Sql) => Promise<number>;
   /** Notes a migration as applied that this version of the library does not know. */
   readonly pretendMigration: (version: number, options: { breaking: boolean }) => Promise<void>;

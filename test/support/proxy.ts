@@ -89,7 +89,7 @@ export class Proxy implements AsyncDisposable {
     return this.#arm("request", message);
   }
 
-  /** Whoever sends such a message is cut off, until `ban(null)`. */
+  /** A client that sends such a message is cut off, until `ban(null)`. */
   ban(message: RegExp | null): void {
     this.#banned = message;
   }
@@ -121,7 +121,7 @@ export class Proxy implements AsyncDisposable {
     for (const link of this.#links) this.#cut(link);
   }
 
-  /** Nobody listens any more: new connections are refused. Those that are open stay. */
+  /** Stops listening: new connections are refused. Those that are open stay. */
   refuse(): void {
     this.#server?.close();
     this.#server = null;

@@ -153,7 +153,7 @@ class RemoteDatabase implements Database {
     return notHere();
   }
 
-  /** Of the processes nobody asks it. */
+  /** The processes are not asked for it. */
   load(): Load {
     return { pools: [], transactions: newTally() };
   }

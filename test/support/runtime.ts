@@ -1,7 +1,7 @@
 /**
  * A runtime for tests: time stands still until a test moves it, and chance comes from a seed.
  *
- * Timers are real. Whoever waits in a test waits for a signal, so a timer only says how soon the
+ * Timers are real. A test waits for a signal, so a timer only says how soon the
  * code under test looks again.
  */
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";

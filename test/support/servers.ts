@@ -60,7 +60,7 @@ function skipped(reason: string): string {
   return reason;
 }
 
-/** Whether the shared one was started for the tests: then nobody else is disturbed by anything. */
+/** Whether the shared one was started for the tests: then no other user is disturbed. */
 export function isOwned(name: ServerName): boolean {
   return (process.env[OWNED_VARIABLE] ?? "").split(",").includes(name);
 }
@@ -69,7 +69,7 @@ export interface ScratchDatabase extends AsyncDisposable {
   readonly url: string;
   /** The same database through the shared PgBouncer; null when there is none. */
   readonly pooledUrl: string | null;
-  /** Drops it, whoever is connected to it. */
+  /** Drops it, also while clients are connected. */
   drop(): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ export async function scratchDatabase(kind: Sql): Promise<ScratchDatabase> {
   return scratchOf(kind, name);
 }
 
-/** A copy of one on the shared PostgreSQL, to which nobody is connected. */
+/** A copy of one on the shared PostgreSQL, to which no client is connected. */
 export async function copyOf(original: ScratchDatabase): Promise<ScratchDatabase> {
   const name = scratchName();
   await copyInPostgres(urlOf("postgres"), name, new URL(original.url).pathname.slice(1));

@@ -93,7 +93,7 @@ function describe(error: unknown): SentError {
 }
 
 function send(reply: Reply): void {
-  // The parent may be gone by now; then nobody waits for the answer.
+  // The parent may be gone by now; then the answer has no reader.
   if (process.connected) process.send?.(reply);
 }
 

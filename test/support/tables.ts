@@ -73,7 +73,7 @@ export const WORKFLOW_TABLES = [
 
 const NO_LINES = `seq = 0, hash = '${NO_HASH}', pruned_seq = 0, pruned_hash = '${NO_HASH}'`;
 
-/** As if nobody had ever acted. The database refuses that, so its guards are set aside; where there are lines only. */
+/** As if no action had ever been taken. The database refuses that, so its triggers are disabled; only if there are lines. */
 export const FORGET_ACTIONS = {
   postgres: `
     alter table holdfast.audit disable trigger user;
@@ -121,7 +121,7 @@ const FILLED = new Sql(
   [],
 );
 
-/** Nobody has counted yet. */
+/** As before the first count. */
 export const FORGET =
   "update holdfast.counts set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
 

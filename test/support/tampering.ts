@@ -1,4 +1,4 @@
-/** What somebody does who may do everything in a database: takes the guards away. */
+/** What an account with all privileges can do: disable the triggers. */
 import { sql, type Sql } from "../../src/database/sql.ts";
 import type { Store } from "../../src/app/store.ts";
 

@@ -357,7 +357,7 @@ export async function workers(): Promise<void> {
   worker.on("job:done", ({ error }) => error);
 }
 
-// ── Reports and whoever watches them ─────────────────────────────────────────────────────────────
+// ── Reports and their watchers ────────────────────────────────────────────────────────────────────
 
 export const chatty = defineTask({
   name: "chatty",

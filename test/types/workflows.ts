@@ -150,7 +150,7 @@ export async function items(): Promise<void> {
   void (true satisfies Same<typeof item.status, OrderState>);
   void (true satisfies Same<typeof item.data, OrderData>);
 
-  // @ts-expect-error -- nobody signs it
+  // @ts-expect-error -- no actor
   await workflows.start(order, { data: { cents: 1 } });
   // @ts-expect-error -- `cents` is missing
   await workflows.start(order, { data: {}, actor: "ada" });
@@ -165,7 +165,7 @@ export async function items(): Promise<void> {
   void (true satisfies Same<typeof moved, typeof item>);
   // @ts-expect-error -- there is no move 'steal'
   await item.move("steal", { actor: "ada" });
-  // @ts-expect-error -- nobody signs it
+  // @ts-expect-error -- no actor
   await item.move("pay", {});
   // @ts-expect-error -- there is no field `colour`
   await item.move("pay", { actor: "ada", patch: { colour: "red" } });

@@ -208,7 +208,7 @@ const planted: readonly [string, string, (story: Story) => void][] = [
     ({ said }) => void said.push({ f: "done", job: PLAIN, epoch: 1, worker: A, at: 1_300 }),
   ],
   [
-    "a job that nobody cancelled and that is cancelled",
+    "a cancelled job without a cancel",
     "I1",
     ({ rows }) =>
       void rows.finished.splice(1, 1, {
@@ -231,7 +231,7 @@ const planted: readonly [string, string, (story: Story) => void][] = [
   ["an accepted job that is gone", "I1", (story) => void story.rows.jobs.pop()],
   ["a job that never ends", "I1", (story) => void story.rows.finished.pop()],
   [
-    "a job that nobody enqueued",
+    "a job without an enqueue",
     "I2",
     ({ rows }) => void rows.jobs.push({ id: "01a1-odd", task: "plain", payload: '{"n":99}' }),
   ],
@@ -264,17 +264,17 @@ const planted: readonly [string, string, (story: Story) => void][] = [
     },
   ],
   [
-    "a step written by somebody whose lease is over",
+    "a step written by a worker whose lease is over",
     "I5",
     (story) => alter(story, "step", ({ status }) => status === "done", { epoch: 1 }),
   ],
   [
-    "rows of a commit by somebody whose lease is over",
+    "rows of a commit by a worker whose lease is over",
     "I5",
     (story) => alter(story, "ledger", () => true, { epoch: 1 }),
   ],
   [
-    "an end written by somebody else than the owner",
+    "an end written by another worker than the owner",
     "I5",
     (story) => alter(story, "finished", isOrder, { worker: A }),
   ],
@@ -342,7 +342,7 @@ const planted: readonly [string, string, (story: Story) => void][] = [
       story.witnessed = story.witnessed.map((row) => ({ ...row, tx: `tx-${row.seq}` }));
     },
   ],
-  ["an attempt that nobody tells of", "I9", ({ rows }) => void rows.attempts.pop()],
+  ["an attempt without a row", "I9", ({ rows }) => void rows.attempts.pop()],
   [
     "a step that is made after it was done",
     "I11",

@@ -195,7 +195,7 @@ for (const { name, skip, place: open } of sampledEngines) {
       await until("its lease is over", async () =>
         (await holdfast.leases.list({ state: "expired" })).some(({ id }) => id === job.id),
       );
-      // SQLite lets nobody write meanwhile.
+      // SQLite has one writer at a time.
       const taken = name === "SQLite" ? [] : await holdfast.leases.resetExpired({ grace: 0 });
       assert.deepEqual(taken, []);
       goOn.resolve();

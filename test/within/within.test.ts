@@ -99,7 +99,7 @@ for (const { name, skip, place: open } of sampledEngines) {
       await place[Symbol.asyncDispose]();
     });
 
-    // Nobody else writes to an SQLite file meanwhile.
+    // An SQLite file has one writer at a time.
     const beside = { skip: name === "SQLite" };
     test(
       "a job that began to wait after the transaction began receives its event",

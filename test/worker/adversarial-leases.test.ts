@@ -180,7 +180,7 @@ interface Lockable {
   readonly unlock: () => void;
 }
 
-/** A store that stops answering, as a database does while somebody else has locked it. */
+/** A store that stops answering, as a database does while another process has locked it. */
 function lockable(real: Store): Lockable {
   const unlocked = Promise.withResolvers<void>();
   let locked = false;
@@ -230,7 +230,7 @@ suite("a lease renewer whose thread dies", () => {
     await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`, {
       logger: log.logger,
     });
-    // Whoever takes over renews at once; nobody else would before half of the lease.
+    // The renewer that takes over renews at once; otherwise the next renewal comes after half of the lease.
     const { worker, buffered, goOn } = await backlog(holdfast, "1m");
     process.off("worker", note);
     assert.equal(threads.length, 1);

@@ -72,7 +72,7 @@ suite("the audit", () => {
     const { jobs, workers, audit, workflows } = kit.holdfast;
     const { id } = await kit.holdfast.enqueue(echo, 1);
     const wrong: [field: string, call: () => Promise<unknown>][] = [
-      ["actor", () => jobs.cancel(id, { reason: "nobody says who" })],
+      ["actor", () => jobs.cancel(id, { reason: "without an actor" })],
       ["actor", () => jobs.cancel(id, { actor: "" })],
       ["reason", () => jobs.retry(id, { actor: "ada", reason: "x".repeat(1_001) })],
       ["reason", () => workers.stop("all", { actor: "ada", reason: "half \uD83D" })],

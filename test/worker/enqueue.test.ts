@@ -324,7 +324,7 @@ suite("an invalid job", () => {
     ["a priority beyond its range", "priority", { priority: PRIORITY_MAX + 1 }],
     ["no attempts", "maxAttempts", { maxAttempts: 0 }],
     ["a negative delay", "delay", { delay: -1 }],
-    ["a delay nobody can read", "delay", { delay: "soon" }],
+    ["an unreadable delay", "delay", { delay: "soon" }],
     ["a delay and a moment", "delay", { delay: 1, runAt: new Date(0) }],
     ["an invalid Date", "runAt", { runAt: new Date(Number.NaN) }],
     ["a moment as a text", "runAt", { runAt: "2027-01-01" }],
@@ -333,7 +333,7 @@ suite("an invalid job", () => {
     ["a time for a key without one", "keyFor", { keyFor: "1d" }],
     ["a time for a key that is none", "keyFor", { key: "k", keyFor: 0 }],
     ["a conflict about a key without one", "onConflict", { onConflict: "reject" }],
-    ["a conflict nobody knows", "onConflict", { key: "k", onConflict: "ignore" }],
+    ["an unknown conflict", "onConflict", { key: "k", onConflict: "ignore" }],
     ["a queue with a blank at its end", "queue", { queue: "mail " }],
     ["a queue that is no text", "queue", { queue: 7 }],
   ];

@@ -172,7 +172,7 @@ suite("a job that cannot succeed", () => {
 
   test("fails at once when an asynchronous schema refuses it", async () => {
     await using kit = await openTestHoldfast();
-    const known = z.string().refine(async (name) => name === "ada", "nobody of that name");
+    const known = z.string().refine(async (name) => name === "ada", "no such name");
     const greet = defineTask({ name: "greet", input: known, run: (name) => `hello ${name}` });
     const job = await kit.holdfast.enqueue(greet, "ada");
     await assert.rejects(kit.holdfast.enqueue(greet, "eve"), withCode("INPUT_REJECTED"));

@@ -216,7 +216,7 @@ suite("a worker that is stopped", () => {
     const job = await holdfast.enqueue(task, null);
     await until("it runs", () => started.length === 1);
     outage.down = true;
-    end.resolve("nobody will know");
+    end.resolve("too late");
     await until("the outcome was offered", () => outage.refused > 0);
     const stopped = worker.stop({ timeout: 0 });
     await clock.advance("10s");

@@ -23,7 +23,7 @@ interface Told {
   /** What the step threw in the attempt that stood still. */
   readonly thrown: string[];
   readonly status: string | undefined;
-  /** Those that were charged: nobody can tell a freeze from a task that caused it. */
+  /** Those that were charged: a freeze cannot be told from a task that caused it. */
   readonly attempts: number;
 }
 

@@ -1,4 +1,4 @@
-/** Whoever watches a job sees what it reports and what becomes of it, from this process or another, on every database. */
+/** A watcher of a job sees its reports and its end, from this process or another, on every database. */
 import assert from "node:assert/strict";
 import { after, before, describe, suite, test } from "node:test";
 import type { WatchEntry } from "../../src/app/ops.ts";
@@ -38,7 +38,7 @@ async function words(entries: AsyncIterable<WatchEntry>): Promise<string[]> {
   return (await all(entries)).map(word);
 }
 
-/** Whoever breaks out of the loop has seen enough. */
+/** A caller may break out of the loop. */
 async function firstOf(entries: AsyncIterable<WatchEntry>): Promise<string> {
   for await (const entry of entries) if (entry.kind === "status") return word(entry);
   return assert.fail("there was none");
@@ -235,9 +235,9 @@ suite("a watcher of a job", () => {
 
   test("of a job that does not exist gets an error", async () => {
     await using kit = await openTestHoldfast();
-    const nobody = "00000000-0000-7000-8000-000000000000";
-    await assert.rejects(all(kit.holdfast.jobs.watch(nobody)), withCode("JOB_NOT_FOUND"));
-    assert.deepEqual(await kit.holdfast.jobs.reports(nobody), []);
+    const unknown = "00000000-0000-7000-8000-000000000000";
+    await assert.rejects(all(kit.holdfast.jobs.watch(unknown)), withCode("JOB_NOT_FOUND"));
+    assert.deepEqual(await kit.holdfast.jobs.reports(unknown), []);
   });
 
   test("gets an error when Holdfast is closed meanwhile", async () => {

@@ -5,7 +5,7 @@ import type { Tree } from "./check.ts";
 import type { Op, Result } from "./plan.ts";
 import { order, part } from "./workflows.ts";
 
-/** Whoever counts tries so often: those who were faster are done then. */
+/** How often a counter tries: faster processes are done by then. */
 const COUNT_TRIES_MAX = 500;
 const NS_PER_MS = 1e6;
 

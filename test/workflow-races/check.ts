@@ -35,7 +35,7 @@ export interface Expected {
 }
 
 const CHILDREN_MAX = 1_000;
-/** Whoever gets a lock that is free has it sooner, unless the machine is very busy. */
+/** A free lock is acquired sooner, unless the machine is very busy. */
 const WAITED_MS = 2;
 
 interface Look {
@@ -254,7 +254,7 @@ function isMadeAgain(accepted: readonly Result[], index: number): boolean {
     .some((one) => one.op.kind === op.kind && one.op.child === op.child);
 }
 
-/** A move that somebody else made first is refused, and one that is not declared. */
+/** A move that another process made first is refused, and one that is not declared. */
 function mayBeRefused(op: Op, outcome: string, accepted: readonly Result[]): boolean {
   if (outcome !== "INVALID_MOVE") return false;
   if (op.kind === "half" || op.kind === "illegal") return true;

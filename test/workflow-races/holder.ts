@@ -14,7 +14,7 @@ export interface HolderConfig {
   readonly tree: Tree;
   /** Where it stops: when it has the lock, or in the transaction, with the rows locked. */
   readonly at: "lock" | "transaction";
-  /** Whether it goes on only if nobody changed the child meanwhile. */
+  /** Whether it goes on only if the child has not changed meanwhile. */
   readonly careful: boolean;
 }
 

@@ -25,7 +25,7 @@ const LIMIT_MS = sized(5, 30) * 60_000;
 /** A user whose turn does not come in time is told so; that is no deadlock. All else that is refused fails the test. */
 const tolerated = new Set(["LOCK_NOT_ACQUIRED"]);
 
-/** Bulks name their children in any order: whoever locked them in that order would meet others halfway. */
+/** Bulks name their children in any order: locking them in that order would deadlock. */
 function changes(random: () => number): Op[] {
   const child = (): number => Math.floor(random() * CHILDREN);
   const kinds: ((key: string) => Op)[] = [
@@ -61,7 +61,7 @@ describe("a hundred users on one order", { timeout: LIMIT_MS }, () => {
         const tree = await startTree(holdfast, CHILDREN);
         const results = await crew.race(mode, tree, changes(random));
         assert.equal(results.length, USERS * CHANGES_EACH);
-        assert.ok(overlapping(results) >= MET_LEAST, "nobody met anybody: this was no race");
+        assert.ok(overlapping(results) >= MET_LEAST, "no two changes met: this was no race");
         const verdict = await checkTree(holdfast, tree, results, { tolerated, completed: false });
         const { lost, wrong, unexpected, accepted, refused } = verdict;
         t.diagnostic(`locks ${mode}: ${accepted} accepted, ${refused} waited in vain`);

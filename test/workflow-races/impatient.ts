@@ -7,13 +7,13 @@ import { Workflows as Made, type LockLayer } from "../../src/workflows/workflows
 
 export const TTL_MS = 1_000;
 export const WAIT_MS = 500;
-/** Where nobody answers at all, that is what an answer is waited for, however short the wait. */
+/** If no server answers at all: how long an answer is waited for, however short the wait for the lock. */
 export const ANSWER_MS = 1_000;
 
 export interface Hooks {
   /** Default WAIT_MS. */
   readonly waitMs?: number;
-  /** Awaited by whoever has the lock, before anything is done. */
+  /** The holder of the lock awaits it first. */
   readonly onLocked?: (lock: Lock) => Promise<void>;
   /** Awaited in the transaction, when it is decided what to write, and nothing is written yet. */
   readonly onDecided?: () => Promise<void>;

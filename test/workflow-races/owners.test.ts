@@ -1,6 +1,6 @@
 /**
  * A lock that two processes believe they have: the first was frozen for longer than it lasts. What the first writes when it
- * wakes up comes after what the second wrote, or is refused; nothing is lost. And a lock that somebody keeps.
+ * wakes up comes after what the second wrote, or is refused; nothing is lost. And a lock that its holder keeps.
  */
 import assert from "node:assert/strict";
 import { fork, type ChildProcess } from "node:child_process";
@@ -24,7 +24,7 @@ import { order } from "./workflows.ts";
 
 const PROGRAM = join(import.meta.dirname, "holder.ts");
 const CHILDREN = 2;
-/** Longer than a lock lasts that nobody extends. */
+/** Longer than a lock lasts without an extension. */
 const PATIENCE_MS = 20_000;
 const SLACK_MS = 3_000;
 const LIMIT_MS = 180_000;
@@ -130,7 +130,7 @@ async function overtaken(scene: Scene, careful: boolean): Promise<Done> {
   await using holder = new Holder(scene, { at: "lock", careful });
   const first = await holder.freeze();
   const other = second(scene);
-  assert.ok((await other.locked) > first, "nobody else got the lock");
+  assert.ok((await other.locked) > first, "no other process got the lock");
   const result = await other.result;
   assert.equal(result.outcome, "accepted", result.message);
   const done = await holder.wake();
@@ -152,7 +152,7 @@ function storiesOf(engine: EngineUnderTest, mode: Mode): void {
     assert.equal(result.outcome, "ITEM_CHANGED", result.message);
   });
 
-  // Whoever is in a transaction on SQLite has the whole file, with all locks in it: nobody else gets one meanwhile.
+  // A transaction on SQLite has the whole file, with all locks in it: no other process gets one meanwhile.
   if (engine.name !== "SQLite" || mode !== "sql") {
     test("a process that overtakes another in a transaction waits for its end", async () => {
       await overtakenInTransaction(await scene());
@@ -168,7 +168,7 @@ async function overtakenInTransaction(scene: Scene): Promise<void> {
   await using holder = new Holder(scene, { at: "transaction", careful: false });
   const first = await holder.freeze();
   const other = second(scene);
-  assert.ok((await other.locked) > first, "nobody else got the lock");
+  assert.ok((await other.locked) > first, "no other process got the lock");
   const { result } = await holder.wake();
   const results = [result, await other.result];
   const outcomes = results.map(({ outcome }) => outcome);

@@ -1,5 +1,5 @@
 /**
- * What the processes of one round do: every change brings a field that nobody else writes, so that one that is lost is
+ * What the processes of one round do: every change brings a field that no other change writes, so that one that is lost is
  * seen to be missing, and one that was refused is seen if it is there all the same.
  */
 
@@ -16,7 +16,7 @@ export type Op =
   /** The child and its parent in one step. */
   | { readonly kind: "both"; readonly child: number; readonly key: string }
   | { readonly kind: "parent"; readonly key: string }
-  /** Reads a number and writes it with one added, if nobody changed the child meanwhile; again until that is so. */
+  /** Reads a number and writes it with one added, if the child has not changed meanwhile; again until that is so. */
   | { readonly kind: "count"; readonly child: number; readonly key: string }
   | { readonly kind: "bulk"; readonly children: readonly number[]; readonly key: string }
   /** Like a bulk, but for its last child, which may not make the move. */

@@ -125,7 +125,7 @@ const isLost = ({ lost }: Verdict): boolean => lost.length > 0;
 /** The race was not clean, and all that went wrong is that the database refused. */
 function assertRefused({ lost, unexpected }: Verdict, by: RegExp): void {
   assert.deepEqual(lost, []);
-  assert.ok(unexpected.length > 0, "nobody met anybody");
+  assert.ok(unexpected.length > 0, "no two changes met");
   for (const error of unexpected) assert.match(error, by);
 }
 
@@ -169,7 +169,7 @@ describe("layers of a change", { concurrency: true, timeout: LIMIT_MS }, () => {
   for (const engine of drawnEngines("layers")) {
     const { name, skip } = engine;
     const layers = LAYERS[name];
-    if (layers === undefined) throw new Error(`Nobody knows the layers of ${name}.`);
+    if (layers === undefined) throw new Error(`The layers of ${name} are unknown.`);
     describe(name, { skip, concurrency: 1 }, () => testLayers(engine, layers));
   }
 });

@@ -69,7 +69,7 @@ function arenaOn({ place: open }: EngineUnderTest, modes: readonly Mode[]): () =
   });
   after(() => stack.disposeAsync());
   return () => {
-    if (arena === null) throw new Error("Nobody is ready yet.");
+    if (arena === null) throw new Error("No process is ready yet.");
     return arena;
   };
 }
@@ -89,7 +89,7 @@ async function raceOnce({ crew, holdfast }: Arena, round: Round, tally: Tally): 
   tally.ms += performance.now() - startedAt;
   assert.equal(results.length, ops.length);
   const met = overlapping(results);
-  assert.ok(met >= OVERLAPPING_LEAST, "nobody met anybody: this was no race");
+  assert.ok(met >= OVERLAPPING_LEAST, "no two changes met: this was no race");
   const verdict = await checkTree(holdfast, tree, results);
   tally.rounds += 1;
   tally.overlapping += met;

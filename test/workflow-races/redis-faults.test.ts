@@ -1,6 +1,6 @@
 /**
  * Redis is killed, started again, and stands still for longer than a lock lasts, while processes change items under its
- * locks. Nobody waits for longer than they wanted to, nothing is lost, and everybody goes on by themselves.
+ * locks. No caller waits for longer than its timeout, nothing is lost, and every process recovers by itself.
  */
 import assert from "node:assert/strict";
 import { fork, type ChildProcess } from "node:child_process";
@@ -117,7 +117,7 @@ async function run({ place: open }: EngineUnderTest): Promise<Map<Tree, Result[]
   for (const [tree, some] of results) {
     const { lost, wrong, unexpected } = await checkTree(holdfast, tree, some, expected);
     assert.deepEqual({ lost, wrong, unexpected }, { lost: [], wrong: [], unexpected: [] });
-    assert.ok(overlapping(some) > 0, "nobody met anybody");
+    assert.ok(overlapping(some) > 0, "no two changes met");
   }
   return results;
 }

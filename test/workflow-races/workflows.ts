@@ -18,7 +18,7 @@ export const part = defineWorkflow({
     begin: { from: "open", to: "working" },
     finish: { from: ["open", "working"], to: "done" },
     park: { from: "open", to: "parked" },
-    /** Nobody parks, so this is never allowed. */
+    /** No item is ever parked, so this is never allowed. */
     unpark: { from: "parked", to: "open" },
   },
 });

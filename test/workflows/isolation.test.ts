@@ -51,7 +51,7 @@ onEveryEngine("transactions that others overtake", (shop) => {
         (error: unknown) => codeOf(error),
       );
       await user.run(outcome === "moved" ? "commit" : "rollback");
-      // PostgreSQL refuses such a transaction, for its user to begin again. Nobody goes by what is over.
+      // PostgreSQL refuses such a transaction, for its user to begin again. No decision rests on an outdated row.
       const isRefused = engine === "PostgreSQL" && level !== "";
       assert.equal(outcome, isRefused ? "STORE_BUSY" : "moved");
       if (isRefused) await second.move("pack", ada);

@@ -9,7 +9,7 @@ import { ada, named, onEveryEngine } from "./shop.ts";
 
 const idle = defineTask({ name: "idle", queue: "idle", run: () => null });
 
-/** Looks often where nobody wakes it. */
+/** Polls often where no notification wakes it. */
 const often = { maintenanceInterval: 20, poll: "50ms", heartbeat: "1h" } as const;
 
 /** Until the test is over. */
@@ -178,7 +178,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     const moves = async (item: typeof a) => (await item.history()).map(({ move }) => move);
     assert.deepEqual(await moves(a), [null, "close"]);
     assert.deepEqual(await moves(b), [null, "break", "close"]);
-    // It has no move for a job that failed there: it waits until somebody retries it.
+    // It has no move for a job that failed there: it waits until an operator retries it.
     const again = (await c.history()).at(-1)?.jobs[0] ?? "";
     await until("it failed", async () => (await holdfast.jobs.get(again))?.status === "failed");
     await until("it was looked at", async () => {

@@ -64,7 +64,7 @@ function isBefore(lives: Lives, id: string, { to }: EnqueueCall): boolean {
   return life !== undefined && life.addedTx <= (to ?? Number.POSITIVE_INFINITY);
 }
 
-/** Whoever is told that another job has the key is told of one that was alive meanwhile, and had it. */
+/** A caller that is told of another job with the key is told of one that was alive meanwhile, and had it. */
 function checkHolder(
   { from, to }: EnqueueCall,
   { life, key }: { life: Life; key: string | null },
@@ -138,7 +138,7 @@ function checkOutage(call: OutageCall, lives: Lives, findings: Findings): void {
 const FORGIVEN = 10;
 
 /**
- * Whether nobody can know afterwards who ended a job: one that was to be cancelled anyway, for whoever hands it back
+ * Whether it cannot be known afterwards who ended a job: one that was to be cancelled anyway, for a worker that hands it back
  * unstarted; and one that was retried since, of whose end only an attempt's row is left.
  */
 function cannotBeTold({ kind }: { kind: string }, end: LeaseEnd, life: Life | undefined): boolean {

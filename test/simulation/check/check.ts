@@ -52,7 +52,7 @@ function checkAttempts({ tables }: Evidence, lives: Lives, findings: Findings): 
   }
 }
 
-/** At no moment had two jobs of a task the same key; whoever lives has its key, and nobody else has one. */
+/** At no moment had two jobs of a task the same key; every live job has its key, and no other job has one. */
 function checkKeys({ tables }: Evidence, lives: Lives, findings: Findings): void {
   const holders = new Map<string, Life[]>();
   for (const life of lives.jobs.values()) {

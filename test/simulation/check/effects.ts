@@ -19,7 +19,7 @@ export function checkEffects(
   checkResults(evidence, steps, findings);
 }
 
-/** Rows of a commit are there once, with its step, while the job was owned by whoever wrote them. */
+/** Rows of a commit are there once, with its step, while the job was owned by the worker that wrote them. */
 function checkShipments(
   changes: readonly Change[],
   { tables }: Evidence,
@@ -112,7 +112,8 @@ function checkVerified({ changes, history }: Evidence, findings: Findings): void
     findings.expect(
       verified.has(`${job} ${epoch}`),
       "I6 effects once",
-      () => `${job} was charged again at epoch ${epoch} and nobody asked whether it had been`,
+      () =>
+        `${job} was charged again at epoch ${epoch} and it was not verified whether it had been`,
     );
   }
 }

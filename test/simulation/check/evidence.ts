@@ -36,7 +36,7 @@ export interface Evidence {
     readonly crashesMax: number;
     readonly limits: Limits | null;
   };
-  /** What did not come to an end in time; null: all did, or nobody waited for it. */
+  /** What did not come to an end in time; null: all did, or no process waited for it. */
   readonly stuck: string | null;
   readonly coverage: Coverage;
 }

@@ -1,8 +1,8 @@
 /**
- * The life of every job as the witness saw it: from table to table, each move allowed and explained by somebody's call.
+ * The life of every job as the witness saw it: from table to table, each move allowed and explained by a call.
  *
  * A row that leaves a table enters another in the same transaction; its counters change as that move says, and nothing
- * else does. Whoever ended a lease showed its fence, or the lease had run out.
+ * else does. The call that ended a lease showed its fence, or the lease had run out.
  */
 import type { OutageCall, Recorded, SettleCall } from "../history.ts";
 import type { Change } from "../witness.ts";
@@ -86,7 +86,7 @@ export class Lives {
       retry: firstAsked(calls, (call) => (call.f === "retry" ? [call.id] : [])),
       resolve: firstAsked(calls, (call) => (call.f === "resolve" ? [call.job] : [])),
     };
-    // What a schedule enqueues, nobody asks for; checkTicks judges it.
+    // What a schedule enqueues, no call explains; checkTicks judges it.
     for (const { job_id: id } of evidence.tables.schedule_run)
       if (id !== null) this.#asked.enqueue.set(id, 0);
     this.#extensions = firstAsked(calls, (call) =>
@@ -121,7 +121,7 @@ export class Lives {
     if (change.op === "update") this.#update(life, change);
   }
 
-  /** Whoever left a table has entered another. */
+  /** A job that left a table has entered another. */
   #endTransaction(): void {
     for (const { id, table } of this.#onTheMove) {
       this.#findings.add(
@@ -136,7 +136,7 @@ export class Lives {
     if (change.op === "delete") return void this.jobs.delete(change.id); // pruned
     const asked = this.#asked.enqueue.get(change.id);
     if (asked === undefined || asked >= change.tx)
-      this.#add("I2 no phantom, no duplicate", change, "nobody has enqueued it");
+      this.#add("I2 no phantom, no duplicate", change, "no call has enqueued it");
     this.jobs.set(change.id, {
       id: change.id,
       task: change.kind ?? "",
@@ -205,7 +205,7 @@ export class Lives {
     life.row = to;
   }
 
-  /** A crash is taken back, and its attempt where no worker was told of the next: somebody has to say whose it was. */
+  /** A crash is taken back, and its attempt where no worker was told of the next: a call has to say whose it was. */
   #correct(life: Life, from: Change, to: Change): void {
     const isBack = to.tbl !== "lease";
     if (to.tbl !== life.table) this.#add("I8 the moves", to, `was corrected in ${to.tbl}`);
@@ -417,7 +417,7 @@ export class Lives {
   #wasAsked(f: "cancel" | "retry", to: Change): void {
     const from = this.#asked[f].get(to.id);
     if (from === undefined || from >= to.tx)
-      this.#add("I8 the moves", to, `nobody asked to ${f} it`);
+      this.#add("I8 the moves", to, `no call asked to ${f} it`);
   }
 
   #counts(
@@ -465,7 +465,7 @@ function settledBy(
   return settled;
 }
 
-/** Since when somebody asks for it. */
+/** Since when a call asks for it. */
 function firstAsked(
   calls: readonly Recorded[],
   idsOf: (call: Recorded) => string[],
@@ -477,7 +477,7 @@ function firstAsked(
   return asked;
 }
 
-/** What a settlement of this kind may make of a job that nobody wants cancelled. */
+/** What a settlement of this kind may make of a job without a cancel request. */
 function becomes(kind: string, isLast: boolean): string[] {
   switch (kind) {
     case "retry":

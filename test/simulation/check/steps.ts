@@ -1,4 +1,4 @@
-/** Steps: written by the owner of the job and by nobody else, kept once they are done, and not made again. */
+/** Steps: written only by the owner of the job, kept once they are done, and not made again. */
 import type { Note, Recorded, StepCall } from "../history.ts";
 import type { Change } from "../witness.ts";
 import type { Evidence, Findings } from "./evidence.ts";
@@ -50,7 +50,7 @@ function askedSteps(calls: readonly Recorded[]): Asked {
       const { status, from } = call;
       asked.puts.set(key, [...(asked.puts.get(key) ?? []), { epoch, worker, status, from }]);
     }
-    // A person, or a reopening, changes steps of jobs that nobody owns.
+    // A person, or a reopening, changes steps of jobs without an owner.
     if (call.f === "resolve")
       asked.others.set(call.job, Math.min(asked.others.get(call.job) ?? call.from, call.from));
     if (call.f === "retry")
@@ -67,7 +67,7 @@ function checkWrite(change: Change, asked: Asked, findings: Findings): void {
     return findings.expect(
       isOther,
       "I5 the fence",
-      () => `${what}: written while nobody owned the job`,
+      () => `${what}: written while the job had no owner`,
     );
   }
   if (op !== "delete" && epoch !== leaseEpoch) {
@@ -100,7 +100,7 @@ function keep(steps: Steps, change: Change, findings: Findings): void {
   });
 }
 
-/** Whoever was told that a step is written finds it written, by them. */
+/** A step whose write was acknowledged is there, written by that worker. */
 function checkTold(
   call: StepCall,
   written: Map<string, number[]>,

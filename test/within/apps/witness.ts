@@ -9,7 +9,7 @@ import { fileOf } from "./app.ts";
 export interface Witness extends AsyncDisposable {
   run(text: string): Promise<void>;
   orders(): Promise<number>;
-  /** Whether somebody waits for a row that another transaction has locked. */
+  /** Whether a transaction waits for a row that another one has locked. */
   someoneWaits(): Promise<boolean>;
   /** Takes a key in a transaction of its own, for a job that is nowhere. */
   takeKey(task: string, key: string): Promise<{ commit(): Promise<void> }>;
@@ -67,7 +67,7 @@ async function onMysql(url: string): Promise<Witness> {
       return Number((rows as { n: number }[])[0]?.n);
     },
     async someoneWaits() {
-      // InnoDB's own table of those who wait is renewed only when nobody has looked for 100 ms. So whoever is at it
+      // InnoDB's own table of waits is renewed only after 100 ms without a query. So a query by another test
       // twice waits; once may be a moment before that.
       const isAtIt = async (): Promise<boolean> => {
         const [rows] = await look.query(`

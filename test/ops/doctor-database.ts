@@ -1,17 +1,17 @@
-/** A database of one engine on which somebody may do everything. It is emptied after every ailment. */
+/** A database of one engine, for an account with all privileges. It is emptied after every violation. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { sql } from "../../src/database/sql.ts";
 import { sampledEngines as engines, type EngineUnderTest } from "../registry/places.ts";
-import type { Patient } from "../support/ailments.ts";
+import type { PlantTarget } from "../support/violations.ts";
 import { START_AT, testRuntime, type TestClock } from "../support/runtime.ts";
 import { emptyTables, GUARDED_TABLES, WORKFLOW_TABLES } from "../support/tables.ts";
 
 export { engines, type EngineUnderTest };
 
-export class Sickbed implements Patient, AsyncDisposable {
+export class DoctorDatabase implements PlantTarget, AsyncDisposable {
   readonly store: Store;
   readonly clock: TestClock;
   readonly url: string;
@@ -29,7 +29,7 @@ export class Sickbed implements Patient, AsyncDisposable {
     this.#leave = parts.leave;
   }
 
-  static async make({ place }: EngineUnderTest): Promise<Sickbed> {
+  static async make({ place }: EngineUnderTest): Promise<DoctorDatabase> {
     const where = await place();
     const { url } = where;
     const runtime = testRuntime();
@@ -39,7 +39,7 @@ export class Sickbed implements Patient, AsyncDisposable {
       await store.close();
       await where[Symbol.asyncDispose]();
     };
-    return new Sickbed({ store, clock: runtime.clock, url, leave });
+    return new DoctorDatabase({ store, clock: runtime.clock, url, leave });
   }
 
   get kind(): string {

@@ -1,8 +1,8 @@
 /**
  * What can be wrong with a store, and how it is brought about: for every check, a violation typed by hand, or come to by time.
  *
- * A check that looks in several places has one for each: what follows the colon tells them apart. Each returns the subject under which the check must tell of it. Some break what the database itself refuses: whoever writes
- * by hand has to take its guards away meanwhile.
+ * A check that looks in several places has one for each: what follows the colon tells them apart. Each returns the subject under which the check must tell of it. Some break what the database itself refuses: its
+ * triggers are disabled meanwhile.
  */
 import { traceId } from "../../src/core/job.ts";
 import type { NewStep } from "../../src/core/task.ts";
@@ -31,16 +31,16 @@ import { createOne as createSchedule, MINUTE_MS } from "./schedules.ts";
 import { start } from "./workers.ts";
 import type { Store } from "../../src/app/store.ts";
 
-export interface Patient {
+export interface PlantTarget {
   readonly store: Store;
   readonly clock: TestClock;
-  /** Writes what somebody types. Tables are called `holdfast.<name>`. */
+  /** Runs hand-typed SQL. Tables are called `holdfast.<name>`. */
   readonly byHand: (text: string) => Promise<unknown>;
 }
 
-export interface Ailment {
-  /** Falls ill, and says who of it. */
-  readonly befall: (patient: Patient) => Promise<string>;
+export interface Violation {
+  /** Brings it about, and returns the subject of the finding. */
+  readonly plant: (target: PlantTarget) => Promise<string>;
 }
 
 const TRAVELS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
@@ -50,16 +50,16 @@ const effect: NewStep = { name: "charge", occurrence: 1, position: 1, kind: "eff
 const job = (id: string): string => `job ${id}`;
 const worker = (): string => `mailer-${nextId()}`;
 
-const places: Record<string, Ailment> = {
+const places: Record<string, Violation> = {
   "job-in-two-tables": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store);
       await byHand(copied("ready", "waiting", WAITING));
       return job(id);
     },
   },
   "job-nowhere": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await enqueueOne(store);
       const { id } = await enqueueOne(store);
       await byHand(`delete from holdfast.ready where id = '${id}'`);
@@ -67,7 +67,7 @@ const places: Record<string, Ailment> = {
     },
   },
   "state-without-job": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await startOne(store);
       await settleOne(store, done({ id, worker: "worker-a", epoch: 1 }));
       await byHand(`delete from holdfast.job where id = '${id}'`);
@@ -76,16 +76,16 @@ const places: Record<string, Ailment> = {
   },
 };
 
-const leases: Record<string, Ailment> = {
+const leases: Record<string, Violation> = {
   "lease-and-elsewhere": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await startOne(store);
       await byHand(copied("lease", "ready", { ready_at: "1", lane: "''", place: "1" }));
       return job(id);
     },
   },
   "lease-of-stopped-worker": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id: stopped } = await start(store);
       const { id } = await startOne(store, {}, { worker: stopped, leaseMs: HOUR_MS });
       await store.workers.move(stopped, { state: "stopped", reason: "asked" });
@@ -94,21 +94,21 @@ const leases: Record<string, Ailment> = {
     },
   },
   "lease-expired": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await startOne(store);
       clock.advance(30_000 + 2_000 + 60_001);
       return job(id);
     },
   },
   "lease-never-renewed": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await startOne(store);
       clock.advance(28_000);
       return job(id);
     },
   },
   "lease-of-unknown-worker": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id: gone } = await start(store);
       const { id } = await startOne(store, {}, { worker: gone });
       await byHand(`delete from holdfast.worker where id = '${gone}'`);
@@ -116,7 +116,7 @@ const leases: Record<string, Ailment> = {
     },
   },
   "claim-of-two-workers": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await startOne(store, {}, { worker: worker() });
       await startOne(store, {}, { worker: worker() });
       await byHand("update holdfast.lease set claim_id = 7");
@@ -125,16 +125,16 @@ const leases: Record<string, Ailment> = {
   },
 };
 
-const workers: Record<string, Ailment> = {
+const workers: Record<string, Violation> = {
   "worker-stale": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await start(store);
       clock.advance(60_001);
       return `worker ${id}`;
     },
   },
   "worker-hung": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await start(store);
       await store.workers.move(id, { state: "stopping", reason: "asked" });
       clock.advance(120_001);
@@ -142,7 +142,7 @@ const workers: Record<string, Ailment> = {
     },
   },
   "worker-too-many": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await start(store, { slots: 2 });
       await start(store, { slots: 2 });
       await byHand("update holdfast.worker_type set slots = 1");
@@ -150,14 +150,14 @@ const workers: Record<string, Ailment> = {
     },
   },
   "worker-version-drift": {
-    async befall({ store }) {
+    async plant({ store }) {
       await start(store, { slots: null, version: "abc1234" });
       await start(store, { slots: null, version: "def5678" });
       return "type mailer";
     },
   },
   "enqueuer-version-drift": {
-    async befall({ store }) {
+    async plant({ store }) {
       await start(store);
       await store.workers.noteEnqueuer("fed9999");
       return "build fed9999";
@@ -165,23 +165,23 @@ const workers: Record<string, Ailment> = {
   },
 };
 
-const waits: Record<string, Ailment> = {
+const waits: Record<string, Violation> = {
   "job-overdue": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await enqueueOne(store, { start: { delayMs: 1_000 } });
       clock.advance(61_001);
       return job(id);
     },
   },
   "waiting-for-nothing": {
-    async befall({ store }) {
+    async plant({ store }) {
       const claimed = await startOne(store);
       await settleOne(store, suspended(claimed));
       return job(claimed.id);
     },
   },
   "wait-unheard": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       const paid = { event: "order.paid", key: "42" };
       const outcome = { kind: "suspended", delayMs: null, waits: [paid] } as const;
@@ -191,7 +191,7 @@ const waits: Record<string, Ailment> = {
     },
   },
   "wait-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store);
       await byHand(
         `insert into holdfast.wait (job_id, name, event_key) values ('${id}', 'order.paid', '42')`,
@@ -200,7 +200,7 @@ const waits: Record<string, Ailment> = {
     },
   },
   "job-unclaimable": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       await enqueueOne(store);
       clock.advance(60_001);
       return "queue default";
@@ -208,16 +208,16 @@ const waits: Record<string, Ailment> = {
   },
 };
 
-const flows: Record<string, Ailment> = {
+const flows: Record<string, Violation> = {
   "dependency-miscounted": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await waitsForOne(store);
       await byHand(`delete from holdfast.dep where job_id = '${id}'`);
       return job(id);
     },
   },
   "dependency-unheard": {
-    async befall({ store, clock, byHand }) {
+    async plant({ store, clock, byHand }) {
       const { id, on } = await waitsForOne(store);
       await settleOne(store, done(await claimOne(store)));
       // An older version of the library has ended it.
@@ -232,7 +232,7 @@ const flows: Record<string, Ailment> = {
     },
   },
   "dependency-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store);
       await byHand(`insert into holdfast.dep (job_id, on_id, on_failed, on_cancelled, look)
         values ('${id}', '${nextId()}', 'fail', 'cancel', 0)`);
@@ -248,9 +248,9 @@ async function waitsForOne(store: Store): Promise<{ id: string; on: string }> {
   return { id, on };
 }
 
-const steps: Record<string, Ailment> = {
+const steps: Record<string, Violation> = {
   "effect-in-doubt": {
-    async befall({ store }) {
+    async plant({ store }) {
       const claimed = await startOne(store);
       await store.steps.put(fenceOf(claimed), {
         ...effect,
@@ -263,7 +263,7 @@ const steps: Record<string, Ailment> = {
     },
   },
   "effect-left-open": {
-    async befall({ store }) {
+    async plant({ store }) {
       const claimed = await startOne(store);
       await store.steps.put(fenceOf(claimed), {
         ...effect,
@@ -276,7 +276,7 @@ const steps: Record<string, Ailment> = {
     },
   },
   "attempt-missing": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       await settleOne(store, retry(claimed));
       await byHand(`delete from holdfast.attempt where job_id = '${claimed.id}'`);
@@ -285,9 +285,9 @@ const steps: Record<string, Ailment> = {
   },
 };
 
-const orphans: Record<string, Ailment> = {
+const orphans: Record<string, Violation> = {
   "key-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store, { key: "order-42" });
       await settleOne(store, done(claimed));
       await byHand(`
@@ -296,14 +296,14 @@ const orphans: Record<string, Ailment> = {
     },
   },
   "key-missing": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store, { key: "order-42" });
       await byHand(`delete from holdfast.job_key where job_id = '${id}'`);
       return job(id);
     },
   },
   "kept-key-orphaned": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(`
         insert into holdfast.kept_key (task, job_key, job_id, keep_ms) values ('mail.send', 'order-42', '${id}', 1000)`);
@@ -311,7 +311,7 @@ const orphans: Record<string, Ailment> = {
     },
   },
   "trace-orphaned": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(
         `insert into holdfast.job_trace (job_id, traceparent) values ('${id}', '00-1-1-01')`,
@@ -320,14 +320,14 @@ const orphans: Record<string, Ailment> = {
     },
   },
   "tag-orphaned": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(`insert into holdfast.job_tag (tag, job_id) values ('invoices', '${id}')`);
       return job(id);
     },
   },
   "step-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       await store.steps.put(fenceOf(claimed), {
         ...effect,
@@ -342,7 +342,7 @@ const orphans: Record<string, Ailment> = {
     },
   },
   "history-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       await settleOne(store, retry(claimed));
       await byHand(`delete from holdfast.waiting where id = '${claimed.id}'`);
@@ -352,37 +352,37 @@ const orphans: Record<string, Ailment> = {
   },
 };
 
-const items: Record<string, Ailment> = {
+const items: Record<string, Violation> = {
   "item-behind-child": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent, child } = await family(store);
       await byHand(`update holdfast.item set updated_at = updated_at + 1000 where id = '${child}'`);
       return `item ${parent}`;
     },
   },
   "item-progress": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent } = await family(store);
       await byHand(`update holdfast.item_progress set children = 2 where item_id = '${parent}'`);
       return `item ${parent}`;
     },
   },
   "item-undeclared": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent } = await family(store);
       await byHand(`update holdfast.item set status = 'lost' where id = '${parent}'`);
       return `item ${parent}`;
     },
   },
   "item-tree": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent, child } = await family(store);
       await byHand(`delete from holdfast.item where id = '${parent}'`);
       return `item ${child}`;
     },
   },
   "item-due-orphaned": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await declareAll(store);
       const { id } = await startItem(store, { limitMs: HOUR_MS });
       await byHand(
@@ -392,7 +392,7 @@ const items: Record<string, Ailment> = {
     },
   },
   "item-waits-for-missing-job": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent } = await family(store);
       await byHand(
         `insert into holdfast.item_job (job_id, item_id) values ('${nextId()}', '${parent}')`,
@@ -401,7 +401,7 @@ const items: Record<string, Ailment> = {
     },
   },
   "item-job-orphaned": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(`
         insert into holdfast.item_job (job_id, item_id, status) values ('${nextId()}', '${id}', 'done')`);
@@ -410,9 +410,9 @@ const items: Record<string, Ailment> = {
   },
 };
 
-const records: Record<string, Ailment> = {
+const records: Record<string, Violation> = {
   "item-audit-gap": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await declareAll(store);
       const { id } = await startItem(store);
       await changeItem(store, { id }, pay);
@@ -421,7 +421,7 @@ const records: Record<string, Ailment> = {
     },
   },
   "operator-audit-gap": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       for (const subject of ["job 1", "job 2"]) {
         await store.audit.note({ id: nextId(), actor: "ada" }, { action: "job.cancel", subject });
       }
@@ -431,35 +431,35 @@ const records: Record<string, Ailment> = {
     },
   },
   "bulk-stalled": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const { id } = await startBulk(store, { action: "cancel", filter: { all: true } });
       clock.advance(HOUR_MS);
       return `bulk ${id}`;
     },
   },
   "schedule-overdue": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       await createSchedule(store);
       clock.advance(HOUR_MS);
       return "schedule nightly";
     },
   },
   "schedule-failing": {
-    async befall({ store }) {
+    async plant({ store }) {
       await createSchedule(store);
       await store.schedules.noteError("nightly", "InvalidArgumentError: timeZone: no such zone");
       return "schedule nightly";
     },
   },
   "schedule-over": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await createSchedule(store);
       await byHand("update holdfast.schedule set next_at = null");
       return "schedule nightly";
     },
   },
   "schedule-run-orphaned": {
-    async befall({ store, clock, byHand }) {
+    async plant({ store, clock, byHand }) {
       await createSchedule(store, { overlap: "queue" });
       for (let tick = 0; tick < 2; tick += 1) {
         clock.advance(MINUTE_MS);
@@ -470,7 +470,7 @@ const records: Record<string, Ailment> = {
     },
   },
   "lock-left-behind": {
-    async befall({ store, clock }) {
+    async plant({ store, clock }) {
       const holder = nextId();
       const request = { key: "order:42", holder, owner: "shop", trace: null, ttlMs: 15_000 };
       await store.locks.take({ ...request, contender: nextId() });
@@ -479,19 +479,19 @@ const records: Record<string, Ailment> = {
     },
   },
   "job-id-format": {
-    async befall({ store }) {
+    async plant({ store }) {
       const { id } = await enqueueOne(store, { id: "e2c6a1c4-6f0b-4a5e-9d57-0d0d6ab1f0aa" });
       return job(id);
     },
   },
   "worker-id-format": {
-    async befall({ store }) {
+    async plant({ store }) {
       await startOne(store, {}, { worker: "legacy" });
       return "worker legacy";
     },
   },
   "trace-of-another-owner": {
-    async befall({ store }) {
+    async plant({ store }) {
       const claimed = await startOne(store, {}, { worker: worker() });
       const other = traceId({ ...claimed, worker: worker() });
       const action = { action: "job.cancel", subject: job(claimed.id) };
@@ -500,7 +500,7 @@ const records: Record<string, Ailment> = {
     },
   },
   "schema-newer": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       await byHand(`
         insert into holdfast.migration (version, name, breaking, applied_at) values (999, 'pretended 999', 0, 1)`);
       return "migration 999";
@@ -519,30 +519,30 @@ const FINISHED = { status: "'failed'", finished_at: "1" };
 const WAITING = { status: "'scheduled'", due_at: String(FAR_AWAY) };
 
 /** The other places in which some checks look. */
-const elsewhere: Record<string, Ailment> = {
+const elsewhere: Record<string, Violation> = {
   "job-in-two-tables: pending and finished": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store);
       await byHand(copied("ready", "finished", FINISHED));
       return job(id);
     },
   },
   "job-in-two-tables: waiting and finished": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await enqueueOne(store, { start: { delayMs: HOUR_MS } });
       await byHand(copied("waiting", "finished", FINISHED));
       return job(id);
     },
   },
   "lease-and-elsewhere: waiting": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await startOne(store);
       await byHand(copied("lease", "waiting", WAITING));
       return job(id);
     },
   },
   "lease-and-elsewhere: finished": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { id } = await startOne(store);
       await byHand(copied("lease", "finished", FINISHED));
       return job(id);
@@ -552,7 +552,7 @@ const elsewhere: Record<string, Ailment> = {
     (["pending", "scheduled", "processing"] as const).map((status) => [
       `state-without-job: ${status}`,
       {
-        async befall({ store, byHand }: Patient) {
+        async plant({ store, byHand }: PlantTarget) {
           const id = await jobIn(store, status);
           await byHand(`delete from holdfast.job where id = '${id}'`);
           return job(id);
@@ -564,7 +564,7 @@ const elsewhere: Record<string, Ailment> = {
     (["scheduled", "processing"] as const).map((status) => [
       `key-missing: ${status}`,
       {
-        async befall({ store, byHand }: Patient) {
+        async plant({ store, byHand }: PlantTarget) {
           const id = await jobIn(store, status, { key: "order-42" });
           await byHand(`delete from holdfast.job_key where job_id = '${id}'`);
           return job(id);
@@ -573,7 +573,7 @@ const elsewhere: Record<string, Ailment> = {
     ]),
   ),
   "attempt-missing: handed back": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       await settleOne(store, released(claimed));
       await byHand(`delete from holdfast.attempt where job_id = '${claimed.id}'`);
@@ -581,7 +581,7 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "attempt-missing: under way": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const claimed = await startOne(store);
       await settleOne(store, released(claimed));
       const again = await claimOne(store);
@@ -590,7 +590,7 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "history-orphaned: reports": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(
         `insert into holdfast.report (job_id, seq, epoch, kind, at) values ('${id}', 1, 1, 'log', 1)`,
@@ -599,7 +599,7 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "item-progress: counted and not there": {
-    async befall({ byHand }) {
+    async plant({ byHand }) {
       const id = nextId();
       await byHand(`
         insert into holdfast.item_progress (item_id, workflow, status, children) values ('${id}', 'line', 'new', 1)`);
@@ -607,21 +607,21 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "item-undeclared: its type": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { parent } = await family(store);
       await byHand(`update holdfast.item set type = 'gift' where id = '${parent}'`);
       return `item ${parent}`;
     },
   },
   "item-tree: another depth": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       const { child } = await family(store);
       await byHand(`update holdfast.item set depth = 3 where id = '${child}'`);
       return `item ${child}`;
     },
   },
   "item-audit-gap: the last line": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await declareAll(store);
       const { id } = await startItem(store);
       await changeItem(store, { id }, pay);
@@ -629,8 +629,8 @@ const elsewhere: Record<string, Ailment> = {
       return `item ${id}`;
     },
   },
-  "item-audit-gap: lines of nobody": {
-    async befall({ store, byHand }) {
+  "item-audit-gap: lines without an item": {
+    async plant({ store, byHand }) {
       await declareAll(store);
       const { id } = await startItem(store);
       await byHand(`delete from holdfast.item where id = '${id}'`);
@@ -638,26 +638,26 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "worker-id-format: of an attempt": {
-    async befall({ store }) {
+    async plant({ store }) {
       const claimed = await startOne(store, {}, { worker: "legacy" });
       await settleOne(store, retry(claimed));
       return "worker legacy";
     },
   },
   "worker-id-format: of a job that ended": {
-    async befall({ store }) {
+    async plant({ store }) {
       await settleOne(store, done(await startOne(store, {}, { worker: "legacy" })));
       return "worker legacy";
     },
   },
   "worker-id-format: of a worker": {
-    async befall({ store }) {
+    async plant({ store }) {
       const { id } = await start(store, { id: "mailer" });
       return `worker ${id}`;
     },
   },
   "operator-audit-gap: pruned without a line": {
-    async befall({ store, byHand }) {
+    async plant({ store, byHand }) {
       await store.audit.note(
         { id: nextId(), actor: "ada" },
         { action: "job.cancel", subject: "job 1" },
@@ -668,7 +668,7 @@ const elsewhere: Record<string, Ailment> = {
     },
   },
   "trace-of-another-owner: in an item": {
-    async befall({ store }) {
+    async plant({ store }) {
       await declareAll(store);
       const claimed = await startOne(store, {}, { worker: worker() });
       const { id } = await startItem(store);
@@ -687,7 +687,7 @@ async function family(store: Store): Promise<{ parent: string; child: string }> 
 }
 
 /** Of the store on any database; what a server can have by itself is in test/ops/doctor-servers.test.ts. */
-export const ailments: Readonly<Record<string, Ailment>> = {
+export const violations: Readonly<Record<string, Violation>> = {
   ...places,
   ...leases,
   ...workers,

@@ -121,7 +121,7 @@ suite("a monitor", () => {
     await holdfast.enqueue(wait, null);
     const worker = await holdfast.startWorker({ tasks: [mail, wait] });
     await clock.advance("2m");
-    await holdfast.enqueueMany(mail, [1, 2], { queue: "unserved" });
+    await holdfast.enqueueMany(mail, [1, 2], { queue: "never" });
     await clock.advance("10s");
     const monitor = place.watch();
     await clock.settle();
@@ -145,7 +145,7 @@ suite("a monitor", () => {
       counted?.queues.map(({ queue, counts }) => [queue, counts.pending, counts.done]),
       [
         ["default", 0, 3],
-        ["unserved", 2, 0],
+        ["never", 2, 0],
         ["slow", 0, 0],
       ],
     );

@@ -62,7 +62,7 @@ export function wordOf(status: string): string {
   return status === "processing" ? "running" : status;
 }
 
-export function glyphOf(status: string): GlyphName {
+function glyphOf(status: string): GlyphName {
   const word = wordOf(status);
   return Object.hasOwn(GLYPHS, word) ? (word as GlyphName) : "pending";
 }

@@ -168,7 +168,7 @@ export function JsonPanel({
 }
 
 /** Lines that both have, and those that only one has: enough to compare two stacks or payloads. */
-export function diffLines(
+function diffLines(
   before: string,
   after: string,
 ): { readonly look: "" | "add" | "del"; readonly text: string }[] {

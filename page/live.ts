@@ -26,7 +26,7 @@ const CACHED_MAX = 60;
 
 /** Without an answer for so long, the page says how old it is; after the second, that the connection is lost. */
 export const OLD_MS = 5_000;
-export const LOST_MS = 15_000;
+const LOST_MS = 15_000;
 
 export interface Live {
   /** Since when the page is frozen; null: it is live. */

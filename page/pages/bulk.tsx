@@ -29,7 +29,7 @@ const LOOK: Readonly<Record<BulkAction["status"], string>> = {
 };
 
 /** "failed jobs of task order.ship in queue orders". */
-export function filterText(filter: BulkAction["filter"]): string {
+function filterText(filter: BulkAction["filter"]): string {
   const { status, queue, task, key, tags, ids, worker, build } = filter;
   const { since, until, error, code } = filter;
   const parts = [

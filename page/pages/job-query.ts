@@ -4,7 +4,7 @@ import type { Input } from "../client.ts";
 import { serverNow } from "../live.ts";
 import { to } from "../router.ts";
 
-export interface FilterField {
+interface FilterField {
   readonly name: keyof Input<"search">;
   /** What its chip says before the value. */
   readonly label: string;

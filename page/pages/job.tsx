@@ -15,7 +15,6 @@ import {
   copyText,
   Crumbs,
   Info,
-  JobLink,
   Moment,
   Note,
   Panel,
@@ -32,7 +31,7 @@ import { canCancel, canRetry } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { Blocked, ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
-import { type Neighbour, Related } from "./related.tsx";
+import { Related } from "./related.tsx";
 
 const STORY_EVERY_MS = 3_000;
 
@@ -429,23 +428,5 @@ function ByHand({ story }: { readonly story: JobStory }): JSX.Element {
         </footer>
       )}
     </Panel>
-  );
-}
-
-export function RefRow({
-  one,
-  note,
-}: {
-  readonly one: Neighbour;
-  readonly note: string;
-}): JSX.Element {
-  return (
-    <li>
-      <Glyph status={one.status ?? "pending"} />
-      <div class="grow">
-        <JobLink id={one.id}>{one.task ?? f.shortId(one.id)}</JobLink>
-        <span class="sm dim"> {note}</span>
-      </div>
-    </li>
   );
 }

@@ -126,7 +126,7 @@ export function QueuesPanel({
 }
 
 /** A list that is cut says so. */
-export function leftOut(queues: number): string | undefined {
+function leftOut(queues: number): string | undefined {
   return queues === 0 ? undefined : `${f.count(queues)} more are not listed`;
 }
 
@@ -186,7 +186,7 @@ export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }):
   );
 }
 
-export function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
+function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
   return (
     <li>
       <span

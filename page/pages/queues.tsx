@@ -181,7 +181,7 @@ function QueueTable({
 }
 
 /** "At most 5 at once", "50 starts per second". */
-export function limitText({ concurrency, rate }: LimitInUse): string {
+function limitText({ concurrency, rate }: LimitInUse): string {
   const parts = [
     ...(concurrency === null ? [] : [`at most ${f.count(concurrency)} at once`]),
     ...(rate === null ? [] : [`${f.plural(rate.count, "start")} per ${perText(rate.periodMs)}`]),

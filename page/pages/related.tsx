@@ -11,7 +11,7 @@ const COLUMN = 164;
 const SHOWN_MAX = 6;
 
 /** A job beside another one; of a job that was pruned, only the id is known. */
-export interface Neighbour {
+interface Neighbour {
   readonly id: string;
   readonly name?: string | null;
   readonly task: string | null;

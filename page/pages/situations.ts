@@ -72,7 +72,7 @@ export function findingsOf(overview: Overview, now: number): readonly Finding[] 
 }
 
 /** No worker of the registry answers, and none takes jobs over HTTP. */
-export function isUnworked({ figures, queues }: Overview): boolean {
+function isUnworked({ figures, queues }: Overview): boolean {
   return figures.workers === 0 && queues.every(({ served }) => !served);
 }
 

@@ -502,7 +502,7 @@ const WHAT: Readonly<Record<WorkerAction, (jobs: number) => string>> = {
       : `They end. Of the ${f.plural(jobs, "job")} they run, those that do not finish in time are handed back and run elsewhere; no attempt is charged.`,
 };
 
-export function askWorkers(action: WorkerAction, workers: readonly Worker[]): void {
+function askWorkers(action: WorkerAction, workers: readonly Worker[]): void {
   const [only] = workers;
   const jobs = workers.reduce((sum, { leases }) => sum + leases, 0);
   const many =

@@ -1225,6 +1225,9 @@ export type Mark = {
   readonly worker: string | null;
 };
 
+/** A JSON-RPC 2.0 message. See https://modelcontextprotocol.io/specification/2026-07-28. */
+export type McpMessage = unknown;
+
 /** Totals of a queue for one minute. */
 export type Minute = {
   /** Milliseconds since the Unix epoch. */
@@ -1436,6 +1439,26 @@ export type PauseWorkerRequest = {
 export type PauseWorkerResponse = {
   readonly id: string;
   readonly desiredState: "run" | "pause" | "drain" | "stop";
+};
+
+export type PreviewBulkRequest = {
+  readonly action: "retry" | "cancel" | "delete" | "move" | "priority";
+  readonly filter: BulkFilter;
+  /** Retry: additional attempts. Default: 3. */
+  readonly attempts?: number;
+  /** Retry: whether to also retry called jobs whose failure caused a job to fail. */
+  readonly withCalled?: boolean;
+  /** Move: the new queue. */
+  readonly queue?: string;
+  /** Priority: the new priority. */
+  readonly priority?: number;
+  readonly reason?: string;
+};
+
+export type PreviewBulkResponse = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly token: string;
+  readonly preview: BulkAction;
 };
 
 export type PreviewScheduleResponse = {
@@ -2087,6 +2110,12 @@ export type StartItemsRequest = {
 
 export type StartItemsResponse = {
   readonly items: readonly Item[];
+};
+
+export type StartPreviewedBulkRequest = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly token: string;
+  readonly reason?: string;
 };
 
 export const statusValues = ["scheduled","pending","processing","waiting","retry","done","failed","cancelled","expired"] as const;
@@ -2797,6 +2826,16 @@ export interface Writes {
       /** The id of a job or an item: a lower-case UUID. */
       readonly id: string;
     } & ResumeBulkRequest;
+    result: BulkAction;
+  };
+  /** Count the jobs that a bulk action would change, and get a token that starts it. */
+  "bulk/preview": {
+    input: PreviewBulkRequest;
+    result: PreviewBulkResponse;
+  };
+  /** Start the bulk action of a preview, for the jobs that matched then. */
+  "bulk/start": {
+    input: StartPreviewedBulkRequest;
     result: BulkAction;
   };
   /** Enqueue a job. */

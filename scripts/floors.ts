@@ -25,7 +25,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["worker", "explain"],
   ["monitoring", "doctor", "copy"],
   ["alerts"],
-  ["dashboard"],
+  ["dashboard", "mcp"],
   ["app"],
   ["testing", "verify"],
   ["cli"],

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { listAlerts } from "../alerts/alerts.ts";
 import { alertOperations } from "../alerts/operations.ts";
 import { auditOperations, sharedVerification, verifyOperations } from "../audit/operations.ts";
+import { previewRoutes } from "../bulk/preview-routes.ts";
 import { bulkRoutes } from "../bulk/routes.ts";
 import { Cached } from "../core/wait.ts";
 import type { Logger } from "../core/log.ts";
@@ -43,6 +44,7 @@ import { itemChangeRoutes } from "../workflows/change-routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
+import { type Ask, mcpRoute } from "./mcp.ts";
 
 const BULK_EVERY_MS = 30_000;
 
@@ -72,9 +74,11 @@ export interface ApiParts {
   readonly monitor?: { latest(): Observation | null };
 }
 
-interface Signing {
+interface Surroundings {
   readonly auth: Pick<Auth, "signIn" | "signOut"> | null;
   readonly port: () => number | null;
+  /** Asks the API itself. */
+  readonly ask: Ask;
 }
 
 export class Api {
@@ -83,7 +87,7 @@ export class Api {
   readonly #carrying: Carrying;
   #document: object | null = null;
 
-  constructor(parts: ApiParts & { readonly logger: Logger }, signing: Signing) {
+  constructor(parts: ApiParts & { readonly logger: Logger }, { ask, ...signing }: Surroundings) {
     const { holdfast, logger } = parts;
     const { store, runtime } = holdfast;
     this.#feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
@@ -92,6 +96,7 @@ export class Api {
       ...allRoutes(parts, this.#feed, () => this.#carrying.wake()),
       ...sessionRoutes({ facts: factsOf(holdfast), ...signing }),
       documentRoute(() => this.document),
+      mcpRoute(() => this.routes, ask),
     ];
   }
 
@@ -182,6 +187,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast.bulk, onBulk),
+    ...previewRoutes({ bulk: holdfast.bulk, runtime, clock: () => store.db.clock() }, onBulk),
     ...routesOf<EnqueueApp>(
       {
         enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),

@@ -2,28 +2,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { guardedLogger } from "../core/log.ts";
 import { by, needed, optionsOf, passed } from "../core/options.ts";
 import { type Role, roles } from "../core/role.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import { Assets } from "../dashboard/assets.ts";
-import { App, type Pages } from "../http-kernel/app.ts";
+import type { Pages } from "../http-kernel/app.ts";
 import {
   type AccessRule,
   type Admission,
+  allowed,
   type Credentials,
-  forbidden,
   type Principal,
 } from "../http-kernel/auth.ts";
 import { RequestSender } from "../http-kernel/guards.ts";
-import { Once } from "../http-kernel/idempotency.ts";
-import { DEFAULT_LIMITS, type Limits } from "../http-kernel/limits.ts";
+import type { Limits } from "../http-kernel/limits.ts";
 import { Problem, problemOf } from "../http-kernel/problem.ts";
 import { dropRest, refusalOf, type Reply, send } from "../http-kernel/server.ts";
-import { Streams } from "../http-kernel/sse.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
-import { Api } from "./api.ts";
+import { embed } from "./embedded.ts";
 import type { Holdfast } from "./holdfast.ts";
 
 export type { Role } from "../core/role.ts";
@@ -78,40 +75,16 @@ const dashboardOptions = optionsOf<DashboardOptions>()({
 
 /** Serves the dashboard and its API for standard requests: of Hono, Next.js, or with `toNodeListener` of Node's frameworks. */
 export function dashboardHandler(options: DashboardOptions): DashboardHandler {
-  const checked = dashboardOptions.read(options);
-  const { holdfast, basePath, principal, pages = new Assets(), limits: given, ...parts } = checked;
-  const { store, runtime } = holdfast;
-  const logger = guardedLogger(holdfast.logger);
-  const limits: Limits = { ...DEFAULT_LIMITS, ...given };
-  const streams = new Streams(runtime, limits);
-  const api = new Api({ ...parts, holdfast, logger }, { auth: null, port });
-  const app = new App({
-    routes: api.routes,
-    auth: new ApplicationAuth(principal),
-    once: new Once({ requests: store.requests, runtime, logger, limits }),
-    streams,
-    limits,
-    runtime,
-    logger,
-    hosts: null,
-    pages,
-    basePath,
-    port,
-    redaction: holdfast.redaction,
-  });
+  const { principal, pages = new Assets(), ...checked } = dashboardOptions.read(options);
+  const embedded = embed({ ...checked, pages, auth: new ApplicationAuth(principal) });
   const handle = async (request: Request): Promise<Response> => {
     const url = URL.parse(request.url);
     const target = url === null ? "" : `${url.pathname}${url.search}`;
     const sender = fromNode.has(request) ? new RequestSender(request) : new PlainSender(request);
-    const { body, ...rest } = await app.answer({ method: request.method, target, sender });
+    const { body, ...rest } = await embedded.answer({ method: request.method, target, sender });
     return new Response(body as RequestInit["body"], rest);
   };
-  return Object.assign(handle, {
-    close: async () => {
-      streams.closeAll();
-      await api.close();
-    },
-  });
+  return Object.assign(handle, { close: () => embedded.close() });
 }
 
 /** Made from requests of Node, to which the response goes as it is. */
@@ -123,9 +96,6 @@ class PlainSender extends RequestSender {
     return name === "accept-encoding" ? undefined : super.header(name);
   }
 }
-
-/** There are no sessions of ours, so no cookie. */
-const port = (): null => null;
 
 function checkBasePath(field: string, given: string): string {
   const path = typeof given === "string" ? given.replace(/\/$/, "") : "?";
@@ -159,9 +129,7 @@ class ApplicationAuth implements Admission {
       const detail = "The application did not say who sent this request. Sign in there.";
       throw new Problem({ status: 401, code: "NO_PRINCIPAL", detail });
     }
-    const principal = principalOf(found);
-    if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);
-    return principal;
+    return allowed(principalOf(found), rule);
   }
 
   async isStillAdmitted({ request }: Credentials): Promise<boolean> {

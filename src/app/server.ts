@@ -49,7 +49,10 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const { tokens, sessions, requests } = store;
   const auth = new Auth({ tokens, sessions, runtime, logger, limits, token, isLocal, production });
   const listening = (): number => (http.address() as AddressInfo | null)?.port ?? 0;
-  const api = new Api({ ...parts, logger }, { auth, port: listening });
+  const api = new Api(
+    { ...parts, logger },
+    { auth, port: listening, ask: (request) => app.answer(request) },
+  );
   const { routes } = api;
   const once = new Once({ requests, runtime, logger, limits });
   const hosts = hostNames(host);

@@ -44,7 +44,7 @@ const filter = z.strictObject(fields).meta({
   description: "A job must match all given fields.",
 });
 
-const body = z.strictObject({
+export const bulkBody = z.strictObject({
   action: z.enum(bulkActions),
   filter,
   dryRun: z.boolean().optional().meta({ description: "Only count the matching jobs." }),
@@ -61,7 +61,7 @@ const body = z.strictObject({
   reason: s.reason.optional(),
 });
 
-const bulkSchema = z
+export const bulkSchema = z
   .object({
     id: s.id,
     action: z.enum(bulkActions),
@@ -106,7 +106,7 @@ export function bulkRoutes(bulk: BulkActions, onStart: () => void): Route[] {
       tag: TAG,
       summary: "Retry, cancel, delete, move or reprioritize the jobs that match a filter",
       access: "operator",
-      body,
+      body: bulkBody,
       answers: { 201: { description: "The stored action.", schema: bulkSchema } },
       repeatable: true,
       location: (json) => `/api/v1/bulk/${(json as BulkRecord).id}`,
@@ -152,6 +152,8 @@ export function bulkRoutes(bulk: BulkActions, onStart: () => void): Route[] {
       tag: TAG,
       summary: "One bulk action with its progress",
       access: "viewer",
+      agent:
+        "How far a bulk action has come: how many jobs matched, were changed and were refused.",
       params: { id: s.id },
       answers: { 200: { description: "The action.", schema: bulkSchema } },
       problems: [404],

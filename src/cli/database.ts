@@ -40,8 +40,19 @@ export async function openForWork(
 
 /** The same, with all settings. */
 export function openForService(settings: Settings, logger: Logger): Promise<Holdfast> {
-  const { url, schema, redis, locks, lockTtl, lockWait, redact } = settings;
-  return openForWork(url, (line) => logger.info({ event: "schema:created" }, line), {
+  const say = (line: string): void => logger.info({ event: "schema:created" }, line);
+  return openForWork(settings.url, say, optionsFrom(settings, logger));
+}
+
+/** The same, for an agent: creating or migrating tables is not for a reader. */
+export function openForAgent(settings: Settings, logger: Logger): Promise<Holdfast> {
+  const options = optionsFrom(settings, logger);
+  return openHoldfast(settings.url, { ...options, create: false, migrate: false });
+}
+
+function optionsFrom(settings: Settings, logger: Logger) {
+  const { schema, redis, locks, lockTtl, lockWait, redact } = settings;
+  return {
     logger,
     lockTtl,
     lockWait,
@@ -49,7 +60,7 @@ export function openForService(settings: Settings, logger: Logger): Promise<Hold
     ...(schema === null ? {} : { schema }),
     ...(redis === null ? {} : { redis }),
     ...(locks === null ? {} : { locks }),
-  });
+  };
 }
 
 /** For commands that only read: creating a missing database would show misleading, empty results. */

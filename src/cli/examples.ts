@@ -57,6 +57,8 @@ items list --workflow order --status paid
 items show 01890a5d
 items history 01890a5d
 audit verify
+mcp --url sqlite:shop.db
+mcp --role operator --agent night-watch
 migrate
 migrate --dry-run
 copy sqlite:holdfast.db postgres://shop@db.internal/shop

@@ -48,6 +48,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   effects: async () => (await import("../steps/command.ts")).effectsCommand,
   items: async () => (await import("../workflows/command.ts")).itemsCommand,
   audit: async () => groupOf((await import("../audit/command.ts")).auditCommands),
+  mcp: async () => (await import("./mcp.ts")).mcpCommand,
   migrate: async () => (await import("./database.ts")).migrateCommand,
   copy: async () => (await import("../copy/command.ts")).copyCommand,
   tokens: async () => groupOf((await import("../tokens/operations.ts")).tokenCommands),

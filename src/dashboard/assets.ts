@@ -41,7 +41,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
 /** Paths that are never pages. */
-const NOT_PAGES = /^\/(?:api|assets|health|live|ready|metrics)(?:\/|$)/;
+const NOT_PAGES = /^\/(?:api|assets|health|live|mcp|ready|metrics)(?:\/|$)/;
 
 interface Asset {
   readonly type: string;

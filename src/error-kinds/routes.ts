@@ -59,6 +59,8 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
       method: "GET",
       path: "/api/v1/errors",
       name: "listErrors",
+      agent:
+        "Errors by kind, last seen first: how many jobs failed with it, since which build, and one of them.",
       tag: TAG,
       summary: "List errors by kind, last seen first",
       access: "viewer",
@@ -79,6 +81,7 @@ export function errorRoutes(parts: ErrorRouteParts): Route[] {
       method: "GET",
       path: "/api/v1/errors/{id}",
       name: "getError",
+      agent: "One kind of error, with the stack of its newest error.",
       tag: TAG,
       summary: "One kind of error with its newest stack",
       access: "viewer",

@@ -8,7 +8,14 @@ import type { Logger } from "../core/log.ts";
 import { hasHidden, HIDDEN, type Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { withReadLimit } from "../database/engine.ts";
-import { type Admission, type Credentials, type Principal, secretIn, tooMany } from "./auth.ts";
+import {
+  type Admission,
+  allowed,
+  type Credentials,
+  type Principal,
+  secretIn,
+  tooMany,
+} from "./auth.ts";
 import { checkBodyHeaders, parseBody } from "./body.ts";
 import { SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { KEY_PATTERN, type Once } from "./idempotency.ts";
@@ -168,7 +175,7 @@ export class App {
     { sender, ...asked }: Asked,
     { route, requestId, ...found }: { route: Route; params: Params; requestId: string },
   ): Promise<Reply> {
-    const { principal, credentials } = await this.#admit(sender, route);
+    const { principal, credentials } = await this.#admit(sender, route, asked.principal);
     const params = route.readParams(found.params);
     const query = route.readQuery(asked.query);
     const bytes = await this.#body(sender, route);
@@ -188,6 +195,9 @@ export class App {
         "last-event-id": sender.header("last-event-id"),
         traceparent: sender.header("traceparent"),
         tracestate: sender.header("tracestate"),
+        "mcp-protocol-version": sender.header("mcp-protocol-version"),
+        "mcp-method": sender.header("mcp-method"),
+        "mcp-name": sender.header("mcp-name"),
       },
     };
     const key = sender.header("idempotency-key");
@@ -206,12 +216,14 @@ export class App {
   async #admit(
     sender: Sender,
     route: Route,
+    known: Principal | undefined,
   ): Promise<{ principal: Principal; credentials: Credentials }> {
     const { auth, hosts } = this.#parts;
     const { address } = sender;
     const credentials = this.#credentials(sender);
     const writes = route.method === "POST";
     const principal = await this.#counting(address, async () => {
+      if (known !== undefined) return allowed(known, route.access);
       sender.checkAim(hosts);
       // Any page may link to the probes; everything else is for our own pages and for programs.
       if (route.access !== "public" || writes) sender.checkOrigin();
@@ -320,7 +332,8 @@ export class App {
       const headers = { "Content-Length": String(bytes.length) };
       return this.#reply(bytes, { status, type, requestId, headers });
     }
-    if (!("json" in answer)) return this.#reply(null, { status: 204, type: null, requestId });
+    if (!("json" in answer))
+      return this.#reply(null, { status: answer.status, type: null, requestId });
     const { status, json, headers: more } = answer;
     const headers = { ...placed(route, json), ...more };
     const text = this.#text(json, route);
@@ -396,12 +409,12 @@ export class App {
       return this.#failed(error, asked, requestId);
     }
     const segments = path.split("/");
-    const allowed = this.#table.filter(({ pattern }) => fits(pattern, segments));
-    if (allowed.length === 0) {
+    const there = this.#table.filter(({ pattern }) => fits(pattern, segments));
+    if (there.length === 0) {
       const detail = "No such path. See /api/v1/openapi.json for all paths.";
       return this.#refuse(new Problem({ status: 404, code: "NOT_FOUND", detail }), requestId);
     }
-    const methods = new Set(allowed.map(({ route }) => route.method));
+    const methods = new Set(there.map(({ route }) => route.method));
     const detail = `Method not allowed. Use ${[...methods].join(" or ")}.`;
     const headers = { Allow: [...methods].join(", ") };
     const problem = new Problem({ status: 405, code: "WRONG_METHOD", detail, headers });

@@ -23,8 +23,11 @@ export interface Principal {
   /** The actor in the audit log: `token <name>`. The CLI writes `cli <user>`, so neither can impersonate the other. */
   readonly name: string;
   readonly role: Role;
-  /** How it was recognised. Open: no token exists yet. App: the application that serves the dashboard named it. */
-  readonly via: "token" | "cookie" | "open" | "app";
+  /**
+   * How it was recognised. Open: no token exists yet. App: the application that serves the dashboard named it. Stdio: it
+   * started this process.
+   */
+  readonly via: "token" | "cookie" | "open" | "app" | "stdio";
 }
 
 export type AccessRule = "public" | Role;
@@ -134,8 +137,7 @@ export class Auth implements Admission {
       header === undefined
         ? await this.#withoutToken(credentials)
         : await this.#shown(header, credentials);
-    if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);
-    return principal;
+    return allowed(principal, rule);
   }
 
   /** Whether a request that was admitted would still be admitted. True while the database does not respond. */
@@ -344,8 +346,18 @@ function unauthorized(detail: string, error?: string): Problem {
   return new Problem({ status: 401, code: "UNAUTHORIZED", detail, headers });
 }
 
-export function forbidden({ name }: Principal): Problem {
-  const detail = `'${name}' has the role viewer, which is read-only. Use a token with the role operator.`;
+/** Throws 403 for viewers where operators may act. */
+export function allowed(principal: Principal, rule: AccessRule): Principal {
+  if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);
+  return principal;
+}
+
+function forbidden({ name, via }: Principal): Problem {
+  const remedy =
+    via === "stdio"
+      ? "A person can start 'holdfast mcp' with --role operator."
+      : "Use a token with the role operator.";
+  const detail = `'${name}' has the role viewer, which is read-only. ${remedy}`;
   return new Problem({ status: 403, code: "FORBIDDEN", detail });
 }
 

@@ -36,6 +36,7 @@ const TAGS: Readonly<Record<string, string>> = {
   dashboard: "What the pages of the dashboard show.",
   session: "Who sent a request; signing in and out.",
   stream: "Live events.",
+  agents: "Tools for agents: the Model Context Protocol.",
   probes: "Health checks and metrics; no token needed.",
 };
 

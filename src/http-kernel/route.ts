@@ -23,7 +23,7 @@ export type Answer =
     }
   | { readonly status: number; readonly bytes: Uint8Array; readonly type: string }
   | { readonly events: EventSource }
-  | { readonly status: 204 };
+  | { readonly status: 202 | 204 };
 
 /** A validated request. */
 export interface Call<Params, Query, Body> {
@@ -42,6 +42,9 @@ export interface Call<Params, Query, Body> {
     readonly "last-event-id": string | undefined;
     readonly traceparent: string | undefined;
     readonly tracestate: string | undefined;
+    readonly "mcp-protocol-version": string | undefined;
+    readonly "mcp-method": string | undefined;
+    readonly "mcp-name": string | undefined;
   };
 }
 
@@ -97,6 +100,8 @@ interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
   readonly isWhole?: boolean;
   /** Hidden values in the body are replaced by those that they stand for. */
   readonly restores?: boolean;
+  /** It is a tool for agents, with what to tell them. */
+  readonly agent?: string;
   /** Idempotent given the same ids, so a retry need not wait for the first request to finish. */
   readonly repeatable?: boolean;
   /** The Location header. It is derived from the response body alone, so a replayed response has it too. */

@@ -9,6 +9,7 @@ import { once } from "node:events";
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { neighbourhood } from "../core/ip.ts";
+import type { Principal } from "./auth.ts";
 import { NodeSender, SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Limits } from "./limits.ts";
@@ -206,6 +207,8 @@ export interface Requested {
   /** The path and the query. */
   readonly target: string;
   readonly sender: Sender;
+  /** Who sent it, if this process has admitted them already: the tool call of an agent. */
+  readonly principal?: Principal;
 }
 
 export interface Reply {

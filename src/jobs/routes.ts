@@ -16,6 +16,7 @@ export function jobRoutes({ jobs }: { readonly jobs: Jobs }): Route[] {
       method: "GET",
       path: "/api/v1/jobs",
       name: "listJobs",
+      agent: "Jobs by status, queue, task, key or tag, newest first.",
       tag: TAG,
       summary: "List jobs, newest first",
       access: "viewer",

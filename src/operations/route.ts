@@ -90,7 +90,7 @@ export function routesOf<App>(
 type Routed<App> = Operation<App> & Required<Pick<Operation<App>, "http">>;
 
 function routeOf<App>(app: App, operation: Routed<App>): Route {
-  const { http, name, tag, summary, access, returns, result } = operation;
+  const { http, name, tag, summary, access, returns, result, agent } = operation;
   const { method, path, status = 200, other, ...more } = http;
   const { params, rest } = placesOf(operation);
   const schema = zodOf(result);
@@ -102,6 +102,7 @@ function routeOf<App>(app: App, operation: Routed<App>): Route {
     tag,
     summary,
     access,
+    ...(agent === undefined ? {} : { agent }),
     params,
     ...(method === "GET" ? { query: rest } : { body: z.strictObject(rest) }),
     answers: {

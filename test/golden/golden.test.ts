@@ -36,7 +36,7 @@ const RECORDS = (process.env["RECORD"] ?? "") !== "";
 const scripts = globSync("*.txt", { cwd: import.meta.dirname }).toSorted();
 
 /** These run services, or take the time of the real clock: other tests have them. */
-const NO_SCRIPT = new Set(["start", "work", "serve", "demo", "verify", "top", "completion"]);
+const NO_SCRIPT = new Set(["start", "work", "serve", "mcp", "demo", "verify", "top", "completion"]);
 /** Routes that only the server has, or that stream. */
 const NO_REQUEST = new Set(["GET /health", "GET /live", "GET /ready", "GET /metrics"]);
 

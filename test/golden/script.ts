@@ -65,6 +65,7 @@ export function plain(text: string, names: Names, folder: string): string {
     .replaceAll(`cli ${userInfo().username}`, "cli ada")
     .replaceAll(`${hostname()}-${process.pid}`, "host-1")
     .replaceAll(`: "${libraryVersion()}"`, ': "<version>"')
+    .replaceAll(`:"${libraryVersion()}"`, ':"<version>"')
     .replaceAll(/SQLite \d[\d.]+/g, "SQLite <version>");
   for (const [name, id] of Object.entries(names)) known = known.replaceAll(id, `{${name}}`);
   return known

@@ -41,6 +41,8 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/bulk": null,
   "GET /api/v1/bulk/{id}": null,
   "POST /api/v1/bulk/{id}/stop": {},
+  "POST /api/v1/bulk/preview": { action: "retry", filter: { task: "mail" } },
+  "POST /api/v1/bulk/start": { token: ID },
   "POST /api/v1/bulk/{id}/resume": {},
   "GET /api/v1/queue-settings": null,
   "GET /api/v1/queues/{name}/settings": null,
@@ -117,6 +119,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/workflows/{name}/items/bulk": { items: [{ data: {} }] },
   "POST /api/v1/events": { name: "paid", key: "42" },
   "GET /api/v1/stream": null,
+  "POST /mcp": { jsonrpc: "2.0", id: 1, method: "tools/list" },
 };
 
 const WRONG = `hft_${"A".repeat(43)}`;

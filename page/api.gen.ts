@@ -1328,6 +1328,7 @@ export type OpenapiResponse = {
 export type Overview = {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
+  readonly status: ServiceStatus;
   /** Milliseconds since the Unix epoch. */
   readonly countedAt: number;
   readonly figures: {
@@ -1973,6 +1974,21 @@ export type SeriesPoint = {
   readonly pending: number | null;
 };
 
+/** Whether all is well, and if not, what is wrong. */
+export type ServiceStatus = {
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** There is no finding. */
+  readonly isWell: boolean;
+  /** The worst first. */
+  readonly findings: readonly StatusFinding[];
+  /** Workers that answer. */
+  readonly workers: number;
+  readonly queues: number;
+  readonly pending: number;
+  readonly running: number;
+};
+
 /** Who sent the request, and to which server. */
 export type Session = {
   readonly principal: {
@@ -2120,6 +2136,21 @@ export type StartPreviewedBulkRequest = {
 
 export const statusValues = ["scheduled","pending","processing","waiting","retry","done","failed","cancelled","expired"] as const;
 export type Status = (typeof statusValues)[number];
+
+/** Something that is wrong, with the command that mends it. */
+export type StatusFinding = {
+  readonly kind: "no-worker" | "critical" | "unserved" | "silent" | "all-paused" | "paused" | "workers-paused" | "warning" | "canary" | "late" | "failed" | "paused-idle" | "uncounted" | "info";
+  /** Jobs do not run because of it, or an alert is critical. */
+  readonly isBad: boolean;
+  /** A whole sentence. */
+  readonly title: string;
+  /** A few words. */
+  readonly brief: string;
+  /** The command that mends it, or that shows why it is so. */
+  readonly command: string;
+  /** What it is about: those with the most pending jobs first. */
+  readonly queues: readonly string[];
+};
 
 /** A durable step of a job; its result is saved. */
 export type Step = {
@@ -2495,6 +2526,11 @@ export interface Reads {
   stats: {
     input: {};
     result: GetStatsResponse;
+  };
+  /** Whether all is well, and if not, what is wrong and which command mends it. */
+  status: {
+    input: {};
+    result: ServiceStatus;
   };
   /** List errors by kind, last seen first. */
   errors: {

@@ -1,6 +1,6 @@
 /** One sentence about how things are, and why; the evidence stands below it. */
 import type { JSX } from "preact";
-import type { Overview, OverviewQueue } from "../api.gen.ts";
+import type { Overview, OverviewQueue, StatusFinding } from "../api.gen.ts";
 import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
@@ -8,7 +8,7 @@ import { serverNow } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn, type Children } from "../parts.tsx";
 import { to } from "../router.ts";
-import { type Finding, findingsOf, pausedTogether } from "./situations.ts";
+import { pausedTogether } from "./situations.ts";
 
 type Look = "v-ok" | "v-warn" | "v-bad" | "v-none";
 
@@ -41,7 +41,7 @@ export function VerdictView({ look, title, text, acts }: Verdict): JSX.Element {
 
 /** The worst finding, at length; the others in a few words. */
 export function verdictOf(overview: Overview): Verdict {
-  const [worst, ...others] = findingsOf(overview, serverNow());
+  const [worst, ...others] = overview.status.findings;
   if (worst === undefined) {
     if (overview.isEmpty) return emptyVerdict(overview);
     return { look: "v-ok", title: "All is well.", text: factsOf(overview) };
@@ -60,12 +60,12 @@ export function verdictOf(overview: Overview): Verdict {
 }
 
 /** What is behind it. */
-function why({ kind, queues = [] }: Finding, overview: Overview): Children {
+function why({ kind, command, queues }: StatusFinding, overview: Overview): Children {
   switch (kind) {
     case "no-worker":
       return (
         <>
-          Start one: <code>holdfast work --tasks tasks.ts</code>.
+          Start one: <code>{command}</code>.
         </>
       );
     case "silent":
@@ -83,7 +83,7 @@ function why({ kind, queues = [] }: Finding, overview: Overview): Children {
     case "paused-idle":
       return (
         <>
-          {pausedBy(queues[0])}
+          {pausedBy(rowOf(queues[0], overview))}
           {queues.length > 1 &&
             ` ${f.plural(queues.length - 1, "more queue")} ${queues.length === 2 ? "is" : "are"} paused${kind === "paused" ? " with jobs" : ""}.`}
         </>
@@ -97,7 +97,12 @@ function why({ kind, queues = [] }: Finding, overview: Overview): Children {
   }
 }
 
-function actsOf({ kind, queues: [first] = [] }: Finding, overview: Overview): Children {
+function rowOf(name: string | undefined, { queues }: Overview): OverviewQueue | undefined {
+  return queues.find(({ queue }) => queue === name);
+}
+
+function actsOf({ kind, queues }: StatusFinding, overview: Overview): Children {
+  const first = rowOf(queues[0], overview);
   switch (kind) {
     case "no-worker":
     case "silent":
@@ -130,7 +135,7 @@ function QueueActs({
   kind,
   queue: { queue, counts },
 }: {
-  readonly kind: Finding["kind"];
+  readonly kind: StatusFinding["kind"];
   readonly queue: OverviewQueue;
 }): JSX.Element {
   return (

@@ -1,6 +1,5 @@
 /** The API of a Holdfast: its whole table of routes, for the server and for the dashboard in an application. */
 import { z } from "zod";
-import { listAlerts } from "../alerts/alerts.ts";
 import { alertOperations } from "../alerts/operations.ts";
 import { auditOperations, sharedVerification, verifyOperations } from "../audit/operations.ts";
 import { previewRoutes } from "../bulk/preview-routes.ts";
@@ -11,6 +10,7 @@ import { Loop } from "../core/loop.ts";
 import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
 import { Overview } from "../dashboard/overview.ts";
+import { statusOperations } from "../dashboard/operations.ts";
 import { dashboardRoutes, storyOf, type StoryParts } from "../dashboard/routes.ts";
 import { tasksOf } from "../dashboard/names.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
@@ -247,14 +247,20 @@ function pageRoutes(
   tasks: ReadonlyMap<string, Task>,
   latest: LatestCounts,
 ): Route[] {
-  const { holdfast } = parts;
+  const { holdfast, monitor } = parts;
   const { store, runtime } = holdfast;
+  const overview = new Overview({
+    source: holdfast,
+    counts: () => latest.counts(),
+    canaries: () => monitor?.latest()?.canaries ?? [],
+  });
   return [
+    ...routesOf({ overview }, statusOperations),
     ...errorRoutes({ errors: holdfast.errors, stackOf: (id) => stackOf(holdfast, id) }),
     ...dashboardRoutes({
       runtime,
       redaction: holdfast.redaction,
-      overview: overviewOf(parts, latest),
+      overview,
       store: store.dashboard,
       story: (id) => storyOf(storyParts(holdfast), id),
       tasks: async () =>
@@ -285,24 +291,6 @@ function storyParts({ store, jobs, flows, audit }: Holdfast): StoryParts {
 async function stackOf({ jobs }: Holdfast, id: string): Promise<string | null> {
   const attempts = await jobs.attempts(id);
   return attempts.findLast(({ error }) => error !== null)?.error?.stack ?? null;
-}
-
-function overviewOf({ holdfast, monitor }: ApiParts, latest: LatestCounts): Overview {
-  const { store, runtime, jobs } = holdfast;
-  return new Overview({
-    runtime,
-    counts: () => latest.counts(),
-    series: (wanted) => store.stats.series(wanted),
-    minutes: (filter) => store.stats.minutes(filter),
-    running: () => store.dashboard.running(),
-    queues: () => store.queues.list(),
-    workers: (filter) => store.workers.list(filter),
-    outsideQueues: () => store.workers.outsideQueues(),
-    alerts: (filter) => listAlerts(store.alerts, filter),
-    failed: ({ limit }) => jobs.list({ status: "failed", limit }),
-    errorKinds: () => store.errorKinds.counts(),
-    canaries: () => monitor?.latest()?.canaries ?? [],
-  });
 }
 
 function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {

@@ -36,6 +36,8 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   rerun: async () => (await import("../steps/command.ts")).rerunCommand,
   errors: async () => (await import("../error-kinds/command.ts")).errorsCommand,
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
+  status: async () =>
+    commandOf((await import("../dashboard/operations.ts")).statusOperations.status),
   stats: async () => (await import("../stats/command.ts")).statsCommand,
   top: async () => (await import("./top.ts")).topCommand,
   leases: async () => commandOf((await import("../registry/operations.ts")).leaseOperations.list),
@@ -98,7 +100,8 @@ Environment variables, also read from .env (all: holdfast config --all):
   HOLDFAST_DEBUG=1    add the stack trace to error messages
   NO_COLOR=1          no colours
 
-Check its health:        holdfast doctor --quick, or GET /health of a service
+Is all well?             holdfast status
+Check the database:      holdfast doctor --quick
 See it survive kill -9:  holdfast demo`;
 
 /** Runs a command line and returns its exit code. */

@@ -4,6 +4,8 @@
  * All viewers of a process share one look a second. What changes slowly is read less often.
  */
 import type { Alert } from "../alerts/alert.ts";
+import { listAlerts } from "../alerts/alerts.ts";
+import type { AlertsStore } from "../alerts/store.ts";
 import { Cached } from "../core/wait.ts";
 import { type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -11,9 +13,12 @@ import type { JobSummary } from "../jobs/jobs.ts";
 import type { QueueStats } from "../jobs/store.ts";
 import type { CanaryReport } from "../monitoring/canary.ts";
 import type { QueueRecord } from "../queues/store.ts";
+import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
-import type { MinuteStats, Range, Series, SeriesPoint } from "../stats/spans.ts";
-import type { Running } from "./store.ts";
+import type { MinuteStats, Series, SeriesPoint } from "../stats/spans.ts";
+import type { StatsStore } from "../stats/store.ts";
+import { type Status as Verdict, statusOf } from "./status.ts";
+import type { DashboardStore, Running } from "./store.ts";
 
 const MINUTE_MS = 60_000;
 const MINUTE_S = 60;
@@ -39,23 +44,29 @@ const ALERTS_MAX = 1_000;
 
 const FAILED_MAX = 6;
 
-export interface OverviewParts {
+/** What it needs of a Holdfast. */
+export interface OverviewSource {
   readonly runtime: Runtime;
+  readonly jobs: {
+    list(filter: { status: "failed"; limit: number }): Promise<readonly JobSummary[]>;
+  };
+  readonly store: {
+    readonly db: { clock(): Promise<number> };
+    readonly stats: Pick<StatsStore, "series" | "minutes">;
+    readonly dashboard: Pick<DashboardStore, "running">;
+    readonly queues: { list(): Promise<readonly QueueRecord[]> };
+    readonly workers: Pick<WorkersStore, "list" | "outsideQueues">;
+    readonly alerts: AlertsStore;
+    readonly errorKinds: { counts(): Promise<{ readonly open: number; readonly new: number }> };
+  };
+}
+
+interface OverviewParts {
+  readonly source: OverviewSource;
   readonly counts: () => Promise<{
     readonly countedAt: number;
     readonly queues: readonly QueueStats[];
   }>;
-  readonly series: (wanted: { range: Range }) => Promise<Series>;
-  /** The last hour by queue. */
-  readonly minutes: (filter: { forMs: number; limit: number }) => Promise<MinuteStats[]>;
-  readonly running: () => Promise<readonly Running[]>;
-  readonly queues: () => Promise<readonly QueueRecord[]>;
-  readonly workers: (filter: { alive: true; limit: number }) => Promise<readonly WorkerRecord[]>;
-  /** The queues that unregistered workers serve. */
-  readonly outsideQueues: () => Promise<readonly string[]>;
-  readonly alerts: (filter: { limit: number }) => Promise<readonly Alert[]>;
-  readonly failed: (filter: { limit: number }) => Promise<readonly JobSummary[]>;
-  readonly errorKinds: () => Promise<{ readonly open: number; readonly new: number }>;
   readonly canaries: () => readonly CanaryReport[];
 }
 
@@ -80,7 +91,7 @@ export interface OverviewQueue {
 
 export class Overview {
   readonly #parts: OverviewParts;
-  readonly #now: Cached<object>;
+  readonly #now: Cached<OverviewView>;
   readonly #minutes: Cached<readonly MinuteStats[]>;
   readonly #hour: Cached<Series>;
   readonly #recent: Cached<Series>;
@@ -88,67 +99,81 @@ export class Overview {
 
   constructor(parts: OverviewParts) {
     this.#parts = parts;
-    const { runtime } = parts;
+    const { runtime, store } = parts.source;
     const cached = <T>(forMs: number, ask: () => Promise<T>): Cached<T> =>
       new Cached({ runtime, forMs, waitMs: WAIT_MS, ask });
-    this.#now = cached(NOW_MS, () => this.#look());
-    this.#hour = cached(MINUTES_MS, () => parts.series({ range: "1h" }));
-    this.#recent = cached(MINUTES_MS, () => parts.series({ range: "4h" }));
-    this.#day = cached(DAY_MS, () => parts.series({ range: "24h" }));
+    this.#now = cached(NOW_MS, () => this.look());
+    this.#hour = cached(MINUTES_MS, () => store.stats.series({ range: "1h" }));
+    this.#recent = cached(MINUTES_MS, () => store.stats.series({ range: "4h" }));
+    this.#day = cached(DAY_MS, () => store.stats.series({ range: "24h" }));
     const hour = { forMs: HOUR_MS + MINUTE_MS, limit: SPARK_POINTS * QUEUES_SHOWN_MAX * 2 };
-    this.#minutes = cached(MINUTES_MS, () => parts.minutes(hour));
+    this.#minutes = cached(MINUTES_MS, () => store.stats.minutes(hour));
   }
 
   /** Null: the database took too long. */
-  get(): Promise<object | null> {
+  get(): Promise<OverviewView | null> {
     return this.#now.get();
   }
 
-  async #look(): Promise<object> {
-    const { runtime, ...ask } = this.#parts;
-    const [counted, running, settings, workers, outside, alerts, failed, kinds] = await Promise.all(
-      [
-        ask.counts(),
-        ask.running(),
-        ask.queues(),
-        ask.workers({ alive: true, limit: WORKERS_MAX }),
-        ask.outsideQueues(),
-        ask.alerts({ limit: ALERTS_MAX }),
-        ask.failed({ limit: FAILED_MAX }),
-        ask.errorKinds(),
-      ],
-    );
+  /** Asks the database. */
+  async look(): Promise<OverviewView> {
+    const { source, counts, canaries } = this.#parts;
+    const { store, jobs } = source;
+    const [counted, running, settings, workers, outside, all, failed, kinds] = await Promise.all([
+      counts(),
+      store.dashboard.running(),
+      store.queues.list(),
+      store.workers.list({ alive: true, limit: WORKERS_MAX }),
+      store.workers.outsideQueues(),
+      listAlerts(store.alerts, { limit: ALERTS_MAX }),
+      jobs.list({ status: "failed", limit: FAILED_MAX }),
+      store.errorKinds.counts(),
+    ]);
     const minutes = (await this.#minutes.get()) ?? [];
-    const now = runtime.now();
+    const now = await store.db.clock();
     const { queues } = counted;
+    const alerts = bySeverity(all);
     const rows = queueRows({ queues, settings, running, workers, outside, minutes, now });
     const past = {
       hour: await this.#hour.get(),
       recent: await this.#recent.get(),
       day: await this.#day.get(),
     };
-    return {
+    const situation = {
       at: now,
       countedAt: counted.countedAt,
       figures: {
         ...speed(past, now),
         ...workerFigures(workers),
-        running: sum(running.map(({ jobs }) => jobs)),
-        pending: sum(queues.map(({ counts }) => counts.pending)),
+        running: sum(running.map(({ jobs: n }) => n)),
+        pending: sum(queues.map(({ counts: by }) => by.pending)),
         errorKinds: kinds.open,
         errorKindsNew: kinds.new,
       },
+      queues: rows,
+      workers,
+      alerts,
+      canaries: canaries(),
+      isEmpty: failed.length === 0 && queues.every(({ counts: by }) => isNone(by)),
+      pausedAll: rows.length > 0 && rows.every(({ paused }) => paused !== null),
+    };
+    return {
+      ...situation,
+      status: statusOf(situation),
       queues: rows.slice(0, QUEUES_SHOWN_MAX),
       queuesLeftOut: Math.max(0, rows.length - QUEUES_SHOWN_MAX),
       workers: workers.slice(0, WORKERS_SHOWN_MAX).map(workerOf),
-      alerts: bySeverity(alerts).slice(0, ALERTS_SHOWN_MAX),
+      alerts: alerts.slice(0, ALERTS_SHOWN_MAX),
       alertsOpen: openAlerts(alerts),
-      canaries: ask.canaries(),
       failed,
-      isEmpty: failed.length === 0 && queues.every(({ counts }) => isNone(counts)),
-      pausedAll: rows.length > 0 && rows.every(({ paused }) => paused !== null),
     };
   }
+}
+
+/** What the page draws, with the judgement. */
+export interface OverviewView {
+  readonly status: Verdict;
+  readonly [part: string]: unknown;
 }
 
 function isNone(counts: Readonly<Record<Status, number>>): boolean {
@@ -187,7 +212,7 @@ function answers({ liveness }: WorkerRecord): boolean {
   return liveness === "alive";
 }
 
-function workerFigures(workers: readonly WorkerRecord[]): object {
+function workerFigures(workers: readonly WorkerRecord[]) {
   const live = workers.filter(answers);
   return {
     slots: sum(live.map(({ concurrency }) => concurrency)),
@@ -212,7 +237,7 @@ const RECOVERED_MS = 5 * MINUTE_MS;
 function speed(
   { hour: minutes, recent, day }: Readonly<Record<"hour" | "recent" | "day", Series | null>>,
   now: number,
-): object {
+) {
   const points = minutes?.points ?? [];
   const picked = points.slice(-2).findLast(({ pickupP99Ms }) => pickupP99Ms !== null);
   const perSecond = (day?.points ?? [])

@@ -12,7 +12,6 @@ import type { Runtime } from "../core/runtime.ts";
 import { jobExplanation } from "../explain/operations.ts";
 import type { DependencyView } from "../flows/results.ts";
 import { dependency } from "../flows/operations.ts";
-import { Problem, retryAfter } from "../http-kernel/problem.ts";
 import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
@@ -30,6 +29,8 @@ import {
 import type { Usual } from "../stats/times.ts";
 import type { TaskView } from "./names.ts";
 import type { Overview } from "./overview.ts";
+import { serviceStatus } from "./status.ts";
+import { TookTooLongError } from "./operations.ts";
 import { searchRoutes } from "./search-routes.ts";
 import { STARTABLE } from "../jobs/actions.ts";
 import type { DashboardStore, Related, Relations, Running } from "./store.ts";
@@ -80,6 +81,7 @@ const canarySchema = z
 const overviewSchema = z
   .object({
     at: s.instant,
+    status: zodOf(serviceStatus),
     countedAt: s.instant,
     figures: z.object({
       endedPerSecond: z.number().meta({ description: "In the last whole minute." }),
@@ -154,7 +156,7 @@ export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
       answers: { 200: { description: "At most a second old.", schema: overviewSchema } },
       run: async () => {
         const json = await overview.get();
-        if (json === null) throw tooSlow();
+        if (json === null) throw new TookTooLongError();
         return { status: 200, json };
       },
     }),
@@ -180,11 +182,6 @@ function limitsRoute({ store, queues }: DashboardRouteParts): Route {
       return { status: 200, json: { limits: limitsOf(all, running) } };
     },
   });
-}
-
-function tooSlow(): Problem {
-  const detail = "The database did not answer in time. Try again.";
-  return new Problem({ status: 503, code: "TOOK_TOO_LONG", detail, headers: retryAfter("2") });
 }
 
 // Limits of queues with how much of each is in use.

@@ -9,6 +9,7 @@ import {
   repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
+import { SomeFailed } from "../terminal/failure.ts";
 import { type CommandKit, urlOption } from "../terminal/terminal.ts";
 import type { FlagSpec, Operation } from "./operation.ts";
 import { bareOf, type Node } from "./shape.ts";
@@ -108,8 +109,8 @@ export async function perform<App>(
   const result = await operation.run(app, input, { by, ids: [] });
   if (terminal.json) terminal.printJson((await cli.json?.(result, input, app)) ?? result);
   else terminal.print(...(await cli.show(result, { app, terminal, input, notes })));
-  const failure = cli.failure?.(result) ?? null;
-  if (failure !== null) throw failure;
+  // What was printed says why.
+  if (cli.fails?.(result) === true) throw new SomeFailed([]);
 }
 
 function openedFor<App>(

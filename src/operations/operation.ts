@@ -87,8 +87,8 @@ export interface CliSpec<App, Input, Result> {
   readonly json?: (result: Result, input: Input, app: App) => unknown;
   /** The lines to print. */
   readonly show: Show<Input, Result, App>;
-  /** The command fails with it after it has printed the result. */
-  readonly failure?: (result: Result) => Error | null;
+  /** Whether the exit code is 1 although the result was printed. */
+  readonly fails?: (result: Result) => boolean;
 }
 
 export type Show<Input, Result, App = unknown> = (

@@ -1,9 +1,4 @@
-/**
- * `holdfast stats`: the number of jobs of each queue by status.
- *
- * It prints the monitor's last count if that is recent, so it is fast for any number of jobs; otherwise it counts. It also counts
- * if the monitor found no jobs, which is cheap, so that a job enqueued since then is not missed.
- */
+/** `holdfast stats`: the number of jobs of each queue by status. */
 import { Command } from "commander";
 import { type Status, statuses } from "../core/job.ts";
 import { systemRuntime } from "../core/runtime.ts";
@@ -14,32 +9,15 @@ import {
   type Terminal,
   urlOption,
 } from "../terminal/terminal.ts";
-import type { QueueDepth } from "./counts.ts";
-import type { Stats } from "./store.ts";
+import { type CountsApp, type RecentCounts, recentCounts } from "./counts.ts";
 
 /** Shown even if there are none; other statuses only if there are some. */
 const ALWAYS = new Set<Status>(["pending", "processing", "done", "failed"]);
 
-/** Older counts are not used. */
-const FRESH_MS = 2 * 60_000;
-
-interface App {
-  readonly metrics: Stats;
-  /** Counts now. */
-  stats(): Promise<QueueDepth[]>;
-}
-
-type Kit = CommandKit<App>;
+type Kit = CommandKit<CountsApp>;
 
 interface StatsOptions extends DatabaseOptions {
   readonly exact?: boolean;
-}
-
-interface Counts {
-  readonly queues: readonly QueueDepth[];
-  /** By the database's clock; null: now. */
-  readonly countedAt: number | null;
-  readonly ageMs: number;
 }
 
 export function statsCommand(kit: Kit): Command {
@@ -52,23 +30,14 @@ export function statsCommand(kit: Kit): Command {
 
 async function stats({ terminal, open }: Kit, { url, exact = false }: StatsOptions): Promise<void> {
   await using holdfast = await open(url);
-  const { queues, countedAt, ageMs } = (exact ? null : await known(holdfast)) ?? {
-    queues: await holdfast.stats(),
-    countedAt: null,
-    ageMs: 0,
-  };
+  const counts = await recentCounts(holdfast, exact);
+  const { queues, countedAt, ageMs } = counts;
   if (terminal.json) terminal.printJson({ queues, countedAt, ageMs, exact: countedAt === null });
   else if (queues.length === 0) terminal.print("No jobs.");
-  else terminal.print(...statsTable({ queues, countedAt, ageMs }, terminal));
+  else terminal.print(...statsTable(counts, terminal));
 }
 
-async function known({ metrics }: App): Promise<Counts | null> {
-  const counts = await metrics.counts();
-  if (counts === null || counts.queues.length === 0) return null;
-  return Math.abs(counts.ageMs) < FRESH_MS ? counts : null;
-}
-
-function statsTable(counts: Counts, { columns, colors }: Terminal): string[] {
+function statsTable(counts: RecentCounts, { columns, colors }: Terminal): string[] {
   const { queues, countedAt, ageMs } = counts;
   const now = countedAt === null ? systemRuntime.now() : countedAt + ageMs;
   const shown = statuses.filter(

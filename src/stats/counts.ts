@@ -261,3 +261,28 @@ export class LatestCounts {
     return this.#counting;
   }
 }
+
+// What commands show: the monitor's last count if it is recent, so they are fast for any number of jobs.
+
+/** Older counts are not used. */
+const RECENT_MS = 2 * 60_000;
+
+export interface CountsApp {
+  readonly metrics: { counts(): Promise<AgedCounts | null> };
+  /** Counts now. */
+  stats(): Promise<QueueDepth[]>;
+}
+
+export interface RecentCounts {
+  readonly queues: readonly QueueDepth[];
+  /** By the database's clock; null: now. */
+  readonly countedAt: number | null;
+  readonly ageMs: number;
+}
+
+/** A count that found no jobs is not used: to count again is cheap, and a job may have been enqueued since then. */
+export async function recentCounts(app: CountsApp, isExact = false): Promise<RecentCounts> {
+  const last = isExact ? null : await app.metrics.counts();
+  const isRecent = last !== null && last.queues.length > 0 && Math.abs(last.ageMs) < RECENT_MS;
+  return isRecent ? last : { queues: await app.stats(), countedAt: null, ageMs: 0 };
+}

@@ -36,11 +36,11 @@ export function misusedAt(error: CommanderError, command: Command): never {
   throw error;
 }
 
-/** The command failed for some of the named jobs, and succeeded for the others. */
+/** The command failed for some of the named jobs, and succeeded for the others. Without errors, its output says what is wrong. */
 export class SomeFailed extends Error {
-  readonly errors: readonly [unknown, ...unknown[]];
+  readonly errors: readonly unknown[];
 
-  constructor(errors: readonly [unknown, ...unknown[]]) {
+  constructor(errors: readonly unknown[]) {
     super(`${errors.length} failed`);
     this.errors = errors;
   }

@@ -68,6 +68,17 @@ suite("help", () => {
       if (problem !== null) wrong.push(`${line}: ${problem}`);
     }
     assert.deepEqual(wrong, []);
+    // What `holdfast status` advises.
+    const advised = [
+      "work --tasks tasks.ts --queue mail",
+      "workers show shop-1",
+      "workers resume --type shop",
+      "queues resume --all",
+      "queues resume mail",
+      "explain --queue mail",
+      "stats --exact",
+    ];
+    for (const line of advised) assert.equal(await refusalOf(line), null, line);
     for (const line of ["jobs --que x", "jobs --status lost", "bulk move", "job", "stats now"]) {
       assert.notEqual(await refusalOf(line), null, line);
     }

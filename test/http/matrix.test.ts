@@ -71,6 +71,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/leases": null,
   "GET /api/v1/queues": null,
   "GET /api/v1/queues/{name}": null,
+  "GET /api/v1/status": null,
   "GET /api/v1/stats": null,
   "GET /api/v1/counts": null,
   "GET /api/v1/series": null,

@@ -1,11 +1,19 @@
-/** What the overview says about every situation, and about two at once: a verdict never hides what is worse. */
+/** What is said about every situation, and about two at once: a verdict never hides what is worse. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { findingsOf, type Kind, RANKS } from "../../page/pages/situations.ts";
-import type { Alert, Overview, OverviewQueue, OverviewWorker } from "../../page/api.gen.ts";
+import {
+  findingsOf,
+  type Kind,
+  RANKS,
+  type Situation,
+  statusOf,
+} from "../../src/dashboard/status.ts";
 
 const NOW = 1_790_000_000_000;
 const MINUTE_MS = 60_000;
+
+type QueueState = Situation["queues"][number];
+type Worker = Situation["workers"][number];
 
 const NO_COUNTS = {
   pending: 0,
@@ -19,57 +27,27 @@ const NO_COUNTS = {
   expired: 0,
 };
 
-function queue(name: string, some: Partial<OverviewQueue> = {}, pending = 0): OverviewQueue {
+function queue(name: string, some: Partial<QueueState> = {}, pending = 0): QueueState {
   return {
     queue: name,
     counts: { ...NO_COUNTS, pending },
     oldestPendingAt: pending === 0 ? null : NOW - 1_000,
     paused: null,
-    running: 0,
     slots: 4,
     served: true,
-    concurrency: null,
-    inPerSecond: 0,
-    outPerSecond: 0,
-    failedHour: 0,
-    spark: [],
     ...some,
   };
 }
 
-function worker(liveness: OverviewWorker["liveness"]): OverviewWorker {
-  return {
-    id: `shop-${liveness}`,
-    type: "shop",
-    running: 0,
-    concurrency: 4,
-    status: "running",
-    desiredState: "run",
-    liveness,
-    version: "1",
-  };
+function worker(liveness: Worker["liveness"], some: Partial<Worker> = {}): Worker {
+  const queues = ["orders"];
+  return { id: `shop-${liveness}`, type: "shop", queues, desiredState: "run", liveness, ...some };
 }
 
-function alert(severity: Alert["severity"]): Alert {
-  return {
-    id: severity,
-    rule: `rule-${severity}`,
-    subject: "mail",
-    severity,
-    status: "raised",
-    message: `Something ${severity}.`,
-    facts: {},
-    sinceAt: NOW,
-    seenAt: NOW,
-    raisedAt: NOW,
-    resolvedAt: null,
-  };
-}
-
-type Change = (overview: Overview) => Overview;
+type Change = (situation: Situation) => Situation;
 
 const withQueue =
-  (row: OverviewQueue): Change =>
+  (row: QueueState): Change =>
   (all) => ({
     ...all,
     queues: [...all.queues, row],
@@ -77,108 +55,98 @@ const withQueue =
   });
 
 const withAlert =
-  (severity: Alert["severity"]): Change =>
+  (severity: "critical" | "warning" | "info"): Change =>
   (all) => ({
     ...all,
-    alerts: [...all.alerts, alert(severity)],
-    alertsOpen: { ...all.alertsOpen, [severity]: 1 },
+    alerts: [...all.alerts, { severity, message: `Something ${severity}.` }],
   });
 
-const WELL: Overview = {
+const WELL: Situation = {
   at: NOW,
   countedAt: NOW,
-  figures: {
-    endedPerSecond: 1,
-    usualLow: null,
-    usualHigh: null,
-    succeeded: 1,
-    succeededBefore: null,
-    pickupP50Ms: 1,
-    pickupP99Ms: 2,
-    pending: 0,
-    running: 0,
-    slots: 4,
-    workers: 1,
-    builds: ["1"],
-    failedHour: 0,
-    recovered: 0,
-    errorKinds: 0,
-    errorKindsNew: 0,
-  },
+  figures: { pending: 0, running: 0, workers: 1, failedHour: 0 },
   queues: [queue("orders")],
-  queuesLeftOut: 0,
   workers: [worker("alive")],
   alerts: [],
-  alertsOpen: { critical: 0, warning: 0, info: 0 },
   canaries: [],
-  failed: [],
   isEmpty: false,
   pausedAll: false,
 };
 
-const BY_ADA = { at: NOW - MINUTE_MS, by: "ada", reason: null };
+const BY_ADA = { at: NOW - MINUTE_MS };
 
 /** How each situation comes about, and its sentence. */
-const SITUATIONS: Readonly<Record<Kind, readonly [Change, RegExp]>> = {
+const SITUATIONS: Readonly<Record<Kind, readonly [Change, RegExp, command: string]>> = {
   "no-worker": [
     (all) => ({
       ...all,
       workers: all.workers.filter(({ liveness }) => liveness !== "alive"),
       queues: all.queues.map((row) => ({ ...row, slots: 0, served: false })),
-      figures: { ...all.figures, workers: 0, slots: 0, builds: [] },
+      figures: { ...all.figures, workers: 0 },
     }),
     /^No worker runs/,
+    "holdfast work --tasks tasks.ts",
   ],
-  critical: [withAlert("critical"), /^Something critical\.$/],
+  critical: [withAlert("critical"), /^Something critical\.$/, "holdfast alerts"],
   unserved: [
     withQueue(queue("mail", { slots: 0, served: false }, 3)),
-    /^No worker serves queue mail: 3 jobs wait, the oldest for 1 s\.$/,
+    /^No worker serves queue mail: 3 jobs wait, the oldest for 1s\.$/,
+    "holdfast work --tasks tasks.ts --queue mail",
   ],
   silent: [
     (all) => ({ ...all, workers: [...all.workers, worker("hung")] }),
     /^shop-hung does not answer\.$/,
+    "holdfast workers show shop-hung",
   ],
   "all-paused": [
     (all) => ({
       ...all,
       pausedAll: true,
-      queues: all.queues.map((row) => ({ ...row, paused: BY_ADA })),
+      queues: [...all.queues, queue("letters")].map((row) => ({ ...row, paused: BY_ADA })),
     }),
     /^Everything is paused: \d+ jobs? waits?\.$/,
+    "holdfast queues resume --all",
   ],
   paused: [
     withQueue(queue("reports", { paused: BY_ADA }, 1)),
-    /^Queue reports is paused: 1 job waits, the oldest for 1 s\.$/,
+    /^Queue reports is paused: 1 job waits, the oldest for 1s\.$/,
+    "holdfast queues resume reports",
   ],
   "workers-paused": [
     withQueue(queue("billing", { served: false }, 2)),
     /^The workers of queue billing take no jobs: 2 jobs wait/,
+    "holdfast work --tasks tasks.ts --queue billing",
   ],
-  warning: [withAlert("warning"), /^Something warning\.$/],
+  warning: [withAlert("warning"), /^Something warning\.$/, "holdfast alerts"],
   canary: [
     (all) => ({
       ...all,
-      canaries: [{ queue: "orders", sentAt: NOW - 2 * MINUTE_MS, pickupMs: null, doneMs: null }],
+      canaries: [{ queue: "orders", sentAt: NOW - 2 * MINUTE_MS, pickupMs: null }],
     }),
     /^The canary of orders was not picked up\.$/,
+    "holdfast explain --queue orders",
   ],
   late: [
     withQueue(queue("images", { oldestPendingAt: NOW - 2 * MINUTE_MS }, 9)),
-    /^Queue images is behind: 9 jobs wait, the oldest for 2 min\.$/,
+    /^Queue images is behind: 9 jobs wait, the oldest for 2m\.$/,
+    "holdfast explain --queue images",
   ],
   failed: [
     (all) => ({ ...all, figures: { ...all.figures, failedHour: 5 } }),
     /^5 jobs failed for good in the last hour\.$/,
+    "holdfast errors",
   ],
   "paused-idle": [
     withQueue(queue("letters", { paused: BY_ADA })),
     /^Queue letters is paused\. No job waits in it\.$/,
+    "holdfast queues resume letters",
   ],
   uncounted: [
     (all) => ({ ...all, countedAt: NOW - 10 * MINUTE_MS }),
-    /^Jobs were last counted 10 min ago\.$/,
+    /^Jobs were last counted 10m ago\.$/,
+    "holdfast stats --exact",
   ],
-  info: [withAlert("info"), /^Something info\.$/],
+  info: [withAlert("info"), /^Something info\.$/, "holdfast alerts"],
 };
 
 /** They are about one queue of several, so not every queue is paused. */
@@ -187,22 +155,25 @@ const ONE_QUEUE = new Set<Kind>(["unserved", "paused", "workers-paused", "late",
 const areApart = (some: readonly Kind[]): boolean =>
   some.includes("all-paused") && some.some((kind) => ONE_QUEUE.has(kind));
 
-const kindsIn = (overview: Overview): Kind[] => findingsOf(overview, NOW).map(({ kind }) => kind);
+const kindsIn = (situation: Situation): Kind[] => findingsOf(situation).map(({ kind }) => kind);
 
-describe("the verdict of the overview", () => {
+describe("the verdict", () => {
   test("nothing is found where all is well, or where the database is new and has no worker yet", () => {
     assert.deepEqual(kindsIn(WELL), []);
+    assert.equal(statusOf(WELL).isWell, true);
     const [without] = SITUATIONS["no-worker"];
     assert.deepEqual(kindsIn(without({ ...WELL, isEmpty: true })), []);
   });
 
   for (const kind of RANKS) {
-    test(`${kind} is found, and told in a sentence`, () => {
-      const [change, sentence] = SITUATIONS[kind];
-      const [found, ...others] = findingsOf(change(WELL), NOW);
+    test(`${kind} is found, and told in a sentence, with a command`, () => {
+      const [change, sentence, command] = SITUATIONS[kind];
+      const [found, ...others] = findingsOf(change(WELL));
       assert.equal(found?.kind, kind);
       assert.match(found.title, sentence);
       assert.match(found.brief, /^[^.]+$/);
+      assert.equal(found.command, command);
+      assert.equal(statusOf(change(WELL)).isWell, false);
       assert.deepEqual(others, []);
     });
   }
@@ -225,16 +196,29 @@ describe("the verdict of the overview", () => {
     const [without] = SITUATIONS["no-worker"];
     const gone = without(withQueue(queue("mail", {}, 20))(WELL));
     const silent = { ...gone, workers: [worker("stale")] };
-    assert.match(findingsOf(silent, NOW)[0]?.title ?? "", /^No worker answers: 20 jobs wait\.$/);
+    assert.match(findingsOf(silent)[0]?.title ?? "", /^No worker answers: 20 jobs wait\.$/);
     const served = gone.queues.map((row) => ({ ...row, served: true }));
     assert.deepEqual(kindsIn({ ...gone, queues: served }), []);
+  });
+
+  test("workers that are paused are resumed, and names are quoted for the shell", () => {
+    const resting = worker("alive", {
+      type: "night shift",
+      queues: ["a b"],
+      desiredState: "pause",
+    });
+    const row = queue("a b", { served: false }, 2);
+    const told = findingsOf({ ...withQueue(row)(WELL), workers: [resting] });
+    assert.equal(told[0]?.command, "holdfast workers resume --type 'night shift'");
+    const [found] = findingsOf(withQueue(queue("a b", { paused: BY_ADA }))(WELL));
+    assert.equal(found?.command, "holdfast queues resume 'a b'");
   });
 
   test("with all workers gone, one paused queue and alerts, no worker comes first and nothing is left out", () => {
     const [without] = SITUATIONS["no-worker"];
     const paused = withQueue(queue("mail", { paused: BY_ADA }, 1));
     const unserved = withQueue(queue("orders-2", {}, 40));
-    const found = findingsOf(withAlert("critical")(without(unserved(paused(WELL)))), NOW);
+    const found = findingsOf(withAlert("critical")(without(unserved(paused(WELL)))));
     assert.deepEqual(
       found.map(({ title, brief }, at) => (at === 0 ? title : brief)),
       [

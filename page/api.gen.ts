@@ -42,7 +42,7 @@ export type Attempt = {
   readonly epoch: number;
   readonly attempt: number;
   readonly worker: string;
-  readonly outcome: string;
+  readonly outcome: "running" | "done" | "retry" | "suspended" | "released" | "crashed" | "failed" | "cancelled";
   /** Milliseconds since the Unix epoch. */
   readonly startedAt: number;
   readonly endedAt: number | null;
@@ -55,7 +55,7 @@ export type AttemptOfBuild = {
   readonly epoch: number;
   readonly attempt: number;
   readonly worker: string;
-  readonly outcome: string;
+  readonly outcome: "running" | "done" | "retry" | "suspended" | "released" | "crashed" | "failed" | "cancelled";
   /** Milliseconds since the Unix epoch. */
   readonly startedAt: number;
   readonly endedAt: number | null;

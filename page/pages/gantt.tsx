@@ -222,20 +222,16 @@ function FoldMark({ x }: { readonly x: number }): JSX.Element {
   );
 }
 
-const OUTCOMES: Readonly<Record<string, string>> = {
+const OUTCOMES: Readonly<Record<Attempt["outcome"], string>> = {
+  running: "runs",
   done: "done",
   retry: "failed",
   failed: "failed",
   suspended: "suspended",
   released: "handed back",
+  crashed: "its worker died",
   cancelled: "cancelled",
-  expired: "its worker died",
 };
-
-function outcomeWord({ outcome, endedAt }: Attempt): string {
-  if (endedAt === null) return "runs";
-  return OUTCOMES[outcome] ?? outcome;
-}
 
 function LaneRows({
   lane,
@@ -279,7 +275,9 @@ function LaneRows({
             <strong title={`on ${attempt.worker}, claim ${attempt.epoch}`}>
               Attempt {attempt.attempt}
             </strong>
-            <Kind text={wentOn ? `${outcomeWord(attempt)}, went on` : outcomeWord(attempt)} />
+            <Kind
+              text={wentOn ? `${OUTCOMES[attempt.outcome]}, went on` : OUTCOMES[attempt.outcome]}
+            />
           </>
         }
       >

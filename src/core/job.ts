@@ -90,6 +90,19 @@ export type Outcome =
   | { readonly kind: "released"; readonly error?: string }
   | { readonly kind: "cancelled"; readonly error: string | null };
 
+export const attemptStates = [
+  "running",
+  "done",
+  "retry",
+  "suspended",
+  "released",
+  "crashed",
+  "failed",
+  "cancelled",
+] as const;
+/** How an attempt ended; `running` until then. */
+export type AttemptState = (typeof attemptStates)[number];
+
 /** An event that a suspended job waits for. The first event wakes it, or its delay. */
 export interface Wait {
   readonly event: string;

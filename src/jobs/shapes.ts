@@ -1,4 +1,5 @@
 /** Shapes of jobs. */
+import { attemptStates } from "../core/job.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { stepKinds, stepStates } from "../core/task.ts";
 import * as s from "../operations/shape.ts";
@@ -67,7 +68,7 @@ export const attemptFields = {
   epoch: s.count,
   attempt: s.count,
   worker: s.text(),
-  outcome: s.text(),
+  outcome: s.choice(attemptStates),
   startedAt: s.instant,
   endedAt: s.instant.nullable(),
   traceId: s.text(),

@@ -1,5 +1,5 @@
 /** What the job store takes and returns. Its methods, with what they promise, are in sql-jobs.ts. */
-import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { AttemptState, Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import type { Transaction, WaitLimits } from "../database/engine.ts";
 import type { Sql } from "../database/sql.ts";
 import type { TraceContext } from "../tracing/tracing.ts";
@@ -308,8 +308,8 @@ export interface AttemptFacts {
   readonly attempt: number;
   /** The id of the worker that ran it. */
   readonly worker: string;
-  /** How it ended, such as `done`, `retry` or `released`; `running` until then. */
-  readonly outcome: string;
+  /** How it ended; `running` until then. */
+  readonly outcome: AttemptState;
   /** When it was claimed (ms since 1970, the database's clock). */
   readonly startedAt: number;
   /** When its outcome was stored (ms since 1970); null: it has none. */

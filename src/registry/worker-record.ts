@@ -201,8 +201,8 @@ export interface WorkerFilter {
   readonly limit: number;
 }
 
-/** `stale` and `hung`: its row is open, and its last heartbeat is too old. */
 export const livenesses = ["alive", "stale", "hung", "stopped"] as const;
+/** `stale` and `hung`: its row is open, and its last heartbeat is too old. */
 export type Liveness = (typeof livenesses)[number];
 
 /** A worker, with its heartbeat and what it is doing. */

@@ -139,7 +139,7 @@ describe("the life of a job", () => {
       epoch: 1,
       attempt: 1,
       worker: "w",
-      outcome: "failed",
+      outcome: "failed" as const,
       startedAt: 0,
       endedAt: 100,
       traceId: "",

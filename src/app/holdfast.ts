@@ -22,9 +22,8 @@ import { Leases, Subscription } from "../jobs/leases.ts";
 import { Results } from "../jobs/results.ts";
 import { ENQUEUE_BATCH_MAX } from "../jobs/sql-jobs.ts";
 import type { Enqueued, NewJob, QueueStats } from "../jobs/store.ts";
-import type { LockBackend, LockMode } from "../locks/lock.ts";
+import { type LockBackend, lockFields, type LockMode } from "../locks/lock.ts";
 import { Locks, openLocks } from "../locks/locks.ts";
-import { SqlLock } from "../locks/store.ts";
 import { Queues } from "../queues/queues.ts";
 import { Enqueuer, type Warn } from "../registry/marks.ts";
 import { inputSchemaOf } from "../registry/tasks.ts";
@@ -53,12 +52,11 @@ interface HoldfastParts {
   /** The build of the application. */
   readonly version: string;
   readonly redaction?: Redaction;
-  /** Default: rows of the database. */
-  readonly locks?: {
+  readonly locks: {
     readonly mode: LockMode;
     readonly backend: LockBackend;
-    readonly ttl?: Duration;
-    readonly wait?: Duration;
+    readonly ttlMs: number;
+    readonly waitMs: number;
   };
 }
 
@@ -105,8 +103,7 @@ const holdfastOptions = optionsOf<HoldfastOptions>()({
   schema: passed<string>(),
   redis: passed<string>(),
   locks: passed<LockMode>(),
-  lockTtl: passed<Duration>(),
-  lockWait: passed<Duration>(),
+  ...lockFields,
 });
 
 function checkLogger(field: string, logger: Logger): Logger {
@@ -141,7 +138,7 @@ export async function openHoldfast(
   checkNode();
   const { logger, migrate, version, redact, ...others } = holdfastOptions.read(options);
   const redaction = new Redaction(redact);
-  const { locks, lockTtl, lockWait, ...rest } = others;
+  const { locks, lockTtlMs: ttlMs, lockWaitMs: waitMs, ...rest } = others;
   const { runtime = systemRuntime } = rest;
   const store = isStore(location) ? location : await openStore(location, rest);
   try {
@@ -162,8 +159,8 @@ export async function openHoldfast(
       redaction,
       locks: {
         ...(await openLocks({ locks, redis: rest.redis }, { store, runtime })),
-        ...(lockTtl === undefined ? {} : { ttl: lockTtl }),
-        ...(lockWait === undefined ? {} : { wait: lockWait }),
+        ttlMs,
+        waitMs,
       },
     });
   } catch (error) {
@@ -243,8 +240,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.newId = newId;
     const explainer = new Explainer(store.explain);
     this.queues = new Queues(store.queues, newId, explainer);
-    const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
-    this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
+    this.locks = new Locks({ ...locks, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, workers: this.workers, runtime, logger, warn, version });
     this.#watches = new Watches({ store, runtime });
@@ -257,7 +253,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.bulk = new BulkActions({ store, runtime, logger, newId });
     this.errors = new Errors({ store: store.errorKinds, newId });
     // The first layer of every change of an item, unless locks are off.
-    const layer = mode === "off" ? null : this.locks;
+    const layer = locks.mode === "off" ? null : this.locks;
     this.workflows = new Workflows({ store, runtime, newId, locks: layer });
     const chains = [new ItemChains(store.items)];
     this.schedules = new Schedules({ store, newId });

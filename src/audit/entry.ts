@@ -127,8 +127,6 @@ export const operatorFields = {
 
 export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
 
-export const AUDITED_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
-
 /** The same with an actor that must be given. */
 export const auditedFields = { ...operatorFields, actor: needed(passed<Actor>()) };
 

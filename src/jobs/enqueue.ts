@@ -35,7 +35,7 @@ import {
 } from "../tracing/tracing.ts";
 import { afterFields, type AfterOptions, memberOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
-import { debounceOf, paceOf } from "./pacing.ts";
+import { paceFields, paceOf } from "./pacing.ts";
 import { PRIORITY_MAX, startOf } from "./start.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
 import { checkTags } from "./list.ts";
@@ -365,17 +365,12 @@ export const conflicts = ["return", "replace", "reject"] as const satisfies read
 const enqueueOptions = optionsOf<EnqueueOptions>()({
   queue: by(checkQueue),
   priority: whole(-PRIORITY_MAX, PRIORITY_MAX, 0),
-  delay: duration({}),
-  runAt: instant(),
   startBy: instant(),
   startWithin: duration({ least: 1 }),
   lane: by(checkKey),
   maxAttempts: whole(1, ATTEMPTS_MAX),
-  key: by(checkKey),
-  keyFor: duration({ least: 1 }),
   onConflict: choice(conflicts),
-  debounce: by(debounceOf),
-  throttle: duration({ least: 1 }),
+  ...paceFields,
   tags: by(checkTags),
   trace: by(checkTrace),
   ...afterFields,

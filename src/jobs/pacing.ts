@@ -7,12 +7,12 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
-import { bareName } from "../core/name.ts";
-import { duration, needed, optionsOf } from "../core/options.ts";
+import { bareName, checkKey } from "../core/name.ts";
+import { by, type Checked, duration, instant, needed, optionsOf } from "../core/options.ts";
 import { asRow, type Engine, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { JobColumns, WaitingRow } from "./rows.ts";
-import type { NewJob, Pace } from "./store.ts";
+import type { NewJob, OnConflict, Pace } from "./store.ts";
 
 export interface Paced extends NewJob {
   readonly pace: Pace;
@@ -33,12 +33,7 @@ const debounceOptions = optionsOf<DebounceOptions>()({
   maxWait: duration({ least: 1 }),
 });
 
-interface Debounce {
-  readonly waitMs: number;
-  readonly maxWaitMs?: number;
-}
-
-export function debounceOf(field: string, given: Duration | DebounceOptions): Debounce {
+function debounceOf(field: string, given: Duration | DebounceOptions) {
   const options = typeof given === "object" ? given : { wait: given };
   const around = { field, example: '{ wait: "5s", maxWait: "1m" }' };
   const checked = debounceOptions.read(options, around);
@@ -47,18 +42,19 @@ export function debounceOf(field: string, given: Duration | DebounceOptions): De
   throw new InvalidArgumentError({ field: `${field}.maxWait`, problem });
 }
 
-/** The checked options of a call. */
-interface PaceOptions {
-  readonly key?: string;
-  readonly debounce?: Debounce;
-  readonly throttleMs?: number;
-  readonly keyForMs?: number;
-  readonly onConflict?: unknown;
-  readonly delayMs?: number;
-  readonly runAt?: number;
-}
+/** The options of enqueue() that debounce and throttle need or exclude. */
+export const paceFields = {
+  key: by(checkKey),
+  debounce: by(debounceOf),
+  throttle: duration({ least: 1 }),
+  keyFor: duration({ least: 1 }),
+  delay: duration({}),
+  runAt: instant(),
+};
 
-export function paceOf(options: PaceOptions): Pace {
+export function paceOf(
+  options: Checked<typeof paceFields> & { readonly onConflict?: OnConflict },
+): Pace {
   const { key, debounce, throttleMs, keyForMs, onConflict, delayMs, runAt } = options;
   const field = debounce === undefined ? "throttle" : "debounce";
   if (key === undefined) {

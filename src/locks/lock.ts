@@ -1,5 +1,5 @@
 /** An acquired lock, and how long it can be trusted. */
-import { DAY, oneOf, SECOND, setting, settled, span } from "../config/kind.ts";
+import { configured, DAY, oneOf, setting, settingsOf } from "../config/kind.ts";
 import type { Duration } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { checkLabel } from "../core/name.ts";
@@ -315,6 +315,18 @@ export const ttlOption = duration(TTL_RANGE);
 
 export const extendOptions = optionsOf<{ readonly ttl?: Duration }>()({ ttl: ttlOption });
 
+/** The options of openHoldfast() that all locks share. */
+export const lockFields = {
+  lockTtl: configured(duration(TTL_RANGE, "15s"), {
+    env: "HOLDFAST_LOCK_TTL",
+    about: "How long a lock lasts unless it is extended.",
+  }),
+  lockWait: configured(duration({}, "10s"), {
+    env: "HOLDFAST_LOCK_WAIT",
+    about: "How long to wait for a lock.",
+  }),
+};
+
 export const lockSettings = {
   locks: setting<LockMode>({
     group: "Database",
@@ -326,22 +338,5 @@ export const lockSettings = {
     about:
       "Where locks are stored; off: workflows run without locks (default: redis if configured, otherwise sql).",
   }),
-  lockTtl: settled({
-    group: "Database",
-    env: ["HOLDFAST_LOCK_TTL"],
-    flag: null,
-    file: "lockTtl",
-    kind: span(TTL_RANGE),
-    initial: 15 * SECOND,
-    about: "How long a lock lasts unless it is extended.",
-  }),
-  lockWait: settled({
-    group: "Database",
-    env: ["HOLDFAST_LOCK_WAIT"],
-    flag: null,
-    file: "lockWait",
-    kind: span({}),
-    initial: 10 * SECOND,
-    about: "How long to wait for a lock.",
-  }),
+  ...settingsOf("Database", lockFields),
 };

@@ -7,7 +7,7 @@
 import { hostname } from "node:os";
 import { anyOperator, type OperatorOptions, operatorOptions, subjects } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
-import { type Duration, toMs } from "../core/duration.ts";
+import type { Duration } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkLabel } from "../core/name.ts";
@@ -26,7 +26,6 @@ import {
   LockNotAcquiredError,
   type LockRecord,
   type LockRequest,
-  lockSettings,
   TRACE_LENGTH_MAX,
   extendOptions,
   ttlOption,
@@ -86,8 +85,8 @@ interface LocksParts {
   readonly store: { readonly locks: LocksStore; readonly audit: AuditStore };
   readonly mode: LockMode;
   /** The defaults. */
-  readonly ttl?: Duration;
-  readonly wait?: Duration;
+  readonly ttlMs: number;
+  readonly waitMs: number;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly newId: () => string;
@@ -108,15 +107,10 @@ export class Locks {
   readonly #held = new Set<Lock>();
   #closed = false;
 
-  readonly #ttlMs: number;
-  readonly #waitMs: number;
-
   /** @internal Applications get it from a Holdfast. */
   constructor(parts: LocksParts) {
     this.#parts = parts;
     this.mode = parts.mode;
-    this.#ttlMs = ttlOption.check("lockTtl", parts.ttl ?? lockSettings.lockTtl.initial);
-    this.#waitMs = toMs("lockWait", parts.wait ?? lockSettings.lockWait.initial);
     this.#contender = parts.newId();
     const { store, runtime } = parts;
     this.#stats = new LockStats({ store, runtime, source: this.#contender });
@@ -131,7 +125,7 @@ export class Locks {
     options: WithLockOptions,
     run: (lock: Lock) => T | Promise<T>,
   ): Promise<T> {
-    const { longestMs, ttlMs = this.#ttlMs } = withOptions.read(options, WITH_CALL);
+    const { longestMs, ttlMs = this.#parts.ttlMs } = withOptions.read(options, WITH_CALL);
     if (typeof run !== "function") {
       const problem = "pass a function to run under the lock.";
       throw new InvalidArgumentError({ field: "run", problem });
@@ -152,7 +146,7 @@ export class Locks {
 
   /** Waits for the lock. The caller must extend it in time, and release it. Throws LockNotAcquiredError. */
   async acquire(key: string, options: LockOptions = {}): Promise<Lock> {
-    const { waitMs = this.#waitMs, signal, ...rest } = acquireOptions.read(options);
+    const { waitMs = this.#parts.waitMs, signal, ...rest } = acquireOptions.read(options);
     const request = this.#request(key, rest);
     if (this.#closed) throw new ClosedError({ what: "Holdfast" });
     const { backend, runtime } = this.#parts;
@@ -187,7 +181,7 @@ export class Locks {
     } = {},
   ): Promise<void> {
     if (lock instanceof Lock) return lock.extend(options);
-    const { ttlMs = this.#ttlMs } = extendOptions.read(options);
+    const { ttlMs = this.#parts.ttlMs } = extendOptions.read(options);
     const hold = holdOf(lock);
     if (await this.#parts.backend.extend(hold, ttlMs)) return;
     throw new LockLostError({ ...hold, problem: "it expired or was released." });
@@ -252,7 +246,7 @@ export class Locks {
 
   #request(
     key: string,
-    { ttlMs = this.#ttlMs, trace }: { readonly ttlMs?: number; readonly trace?: string },
+    { ttlMs = this.#parts.ttlMs, trace }: { readonly ttlMs?: number; readonly trace?: string },
   ): LockRequest {
     return {
       key: checkLockKey("key", key),

@@ -9,7 +9,7 @@
  * Environment: ROUNDS (15), PAIRS (3), JOBS (20,000), SINGLES (500), SIZE=10, ENGINES=sqlite,postgres,mariadb.
  */
 import { resolve } from "node:path";
-import { Contestant } from "./contestants.ts";
+import { Competitor } from "./competitors.ts";
 import { numberFrom, wordsFrom } from "./environment.ts";
 import { median, perSecond, printTable, progress, ratio } from "./figures.ts";
 import { SQL_ENGINES } from "./fill.ts";
@@ -38,9 +38,9 @@ interface Round {
   readonly theirs: Figures;
 }
 
-async function answers(contestant: Contestant): Promise<Figures> {
+async function answers(competitor: Competitor): Promise<Figures> {
   const figures: Figures[] = [];
-  for (const question of QUESTIONS) figures.push(await contestant.ask({ ...order, question }));
+  for (const question of QUESTIONS) figures.push(await competitor.ask({ ...order, question }));
   return Object.assign({}, ...figures) as Figures;
 }
 
@@ -57,8 +57,8 @@ async function compare(system: System, other: string): Promise<Round[]> {
 }
 
 async function comparePair(system: System, other: string, count: number): Promise<Round[]> {
-  using ours = new Contestant(system);
-  using theirs = new Contestant(system, other);
+  using ours = new Competitor(system);
+  using theirs = new Competitor(system, other);
   const measured: Round[] = [];
   for (let round = -WARM_UP_ROUNDS; round < count; round += 1) {
     // Each goes first in every other round.

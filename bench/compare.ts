@@ -7,12 +7,12 @@
  * ours of the same round. It takes a quarter of an hour.
  *
  * Environment: JOBS (100,000), SINGLES (2,000), PICKUPS (100), ROUNDS (3), SIZE=10,1000 (bytes of payload),
- * ENGINES=sqlite,postgres,mariadb,redis, PEER=none (nobody but us and the raw loops). Servers that HOLDFAST_TEST_*_URL
+ * ENGINES=sqlite,postgres,mariadb,redis, PEER=none (only Holdfast and the raw loops). Servers that HOLDFAST_TEST_*_URL
  * names are used; others are started, and end with the bench.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { Contestant } from "./contestants.ts";
+import { Competitor } from "./competitors.ts";
 import { chosen, numberFrom, numbersFrom, wordsFrom } from "./environment.ts";
 import { progress } from "./figures.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
@@ -98,19 +98,19 @@ function tryToInstall(): string | null {
 }
 
 /** Asks one system, and takes it out of the run if it fails: everybody else goes on. */
-async function ask(contestant: Contestant, order: Order, results: Results): Promise<void> {
-  const { system } = contestant;
+async function ask(competitor: Competitor, order: Order, results: Results): Promise<void> {
+  const { system } = competitor;
   if (!system.answers.includes(order.question) || results.isOut(system)) return;
   try {
-    results.add(system, order, await contestant.ask(order));
+    results.add(system, order, await competitor.ask(order));
   } catch (error) {
     results.leaveOut(system, (error as Error).message);
-    contestant.end();
+    competitor.end();
   }
 }
 
 async function warmUp(
-  contestants: readonly Contestant[],
+  competitors: readonly Competitor[],
   run: Plan,
   results: Results,
 ): Promise<void> {
@@ -120,17 +120,17 @@ async function warmUp(
     pickups: 1,
     bytes: run.sizes[0] ?? 10,
   };
-  for (const contestant of contestants) {
-    progress(`warming up  ${keyOf(contestant.system)}`);
+  for (const competitor of competitors) {
+    progress(`warming up  ${keyOf(competitor.system)}`);
     for (const question of run.questions.filter((each) => each !== "pickup")) {
-      await ask(contestant, { ...order, question }, results);
+      await ask(competitor, { ...order, question }, results);
     }
   }
   results.forgetFigures();
 }
 
 async function measure(
-  contestants: readonly Contestant[],
+  competitors: readonly Competitor[],
   run: Plan,
   results: Results,
 ): Promise<void> {
@@ -139,8 +139,8 @@ async function measure(
       const sizes = question === "pickup" ? run.sizes.slice(0, 1) : run.sizes;
       for (const bytes of sizes) {
         results.begin(`round ${round}/${run.rounds}`);
-        for (const contestant of contestants) {
-          await ask(contestant, { ...run.order, question, bytes }, results);
+        for (const competitor of competitors) {
+          await ask(competitor, { ...run.order, question, bytes }, results);
         }
       }
     }
@@ -156,12 +156,12 @@ async function main(): Promise<void> {
   const leftOut = whoCannot(all, servers.missing);
   const systems = all.filter((system) => leftOut.every((out) => out.system !== keyOf(system)));
   const results = new Results(run, systems, leftOut);
-  const contestants = systems.map((system) => new Contestant(system));
+  const competitors = systems.map((system) => new Competitor(system));
   try {
-    await warmUp(contestants, run, results);
-    await measure(contestants, run, results);
+    await warmUp(competitors, run, results);
+    await measure(competitors, run, results);
   } finally {
-    for (const contestant of contestants) contestant.end();
+    for (const competitor of competitors) competitor.end();
   }
   const databases = await Promise.all(serversOf(systems).map(describeServer));
   results.print(machine, databases);

@@ -84,7 +84,7 @@ function jobs(engine: SqlEngine, { state, first, last, start, each }: Rows): str
     "i",
     `'","cents":'`,
     "i % 5000",
-    `',"to":"ada@example.org","note":"twelve boxes, leave them at the door if nobody is at home"}'`,
+    `',"to":"ada@example.org","note":"twelve boxes, leave them at the door if no one is at home"}'`,
   );
   const error = concat(
     `'{"name":"CarrierTimeout","message":"no answer from carrier '`,

@@ -47,7 +47,7 @@ async function measure(engine: SqlEngine): Promise<string[]> {
   ];
 }
 
-/** What is found must be the jobs that nobody runs, and who is said to have made the attempts: it is a bench's own doing. */
+/** The findings must be the jobs that no worker runs, and the workers of the attempts, which the bench made up. */
 function refuseFindings(looks: readonly Diagnosis[]): void {
   const expected = new Set(["job-unclaimable", "worker-id-format"]);
   for (const { check, problem } of looks.flatMap(({ findings }) => findings)) {

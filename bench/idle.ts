@@ -75,7 +75,7 @@ async function idle({ name, engine, redis }: Subject, program: string): Promise<
   const died = once(worker, "exit").then(() => {
     throw new Error(`the worker on ${name} ended`);
   });
-  died.catch(() => {}); // nobody may be waiting for it
+  died.catch(() => {}); // no caller may be waiting for it
   await Promise.race([once(worker, "message"), died]);
   await pause(SETTLE_MS);
   const startedAt = performance.now();

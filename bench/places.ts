@@ -49,7 +49,7 @@ function scratchKeys(url: string): Place {
   return { url, prefix, [Symbol.asyncDispose]: () => removeKeys(url, prefix) };
 }
 
-/** The server may be somebody's: only what begins with the prefix goes. */
+/** The server may have other data: only keys with the prefix are deleted. */
 async function removeKeys(url: string, prefix: string): Promise<void> {
   const redis = new Redis(url);
   try {

@@ -1,4 +1,4 @@
-/** The servers of a bench: those that somebody named, or some that end with it; found as the tests find theirs. */
+/** The servers of a bench: those that the environment names, or its own, which end with it; as the tests get theirs. */
 import { Redis } from "ioredis";
 import { createConnection, type RowDataPacket } from "mysql2/promise";
 import { DatabaseSync } from "node:sqlite";

@@ -1,4 +1,4 @@
-/** A database that writes down every statement it receives. Nobody else uses it. */
+/** A database that logs every statement it receives. No other process uses it. */
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import type { ServerName } from "../scripts/services/names.ts";
 import { Supply } from "../scripts/services/supply.ts";

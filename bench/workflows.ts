@@ -26,12 +26,12 @@ import {
 import { SQL_ENGINES, type SqlEngine } from "./fill.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
 import { describeServer, getServers } from "./servers.ts";
-import { measureCosts, type Contestant, type Costs } from "./workflows/cost.ts";
+import { measureCosts, type Competitor, type Costs } from "./workflows/cost.ts";
 import { measureLoad, PROCESSES, type LoadReport } from "./workflows/load.ts";
 import { MODES, type Mode } from "./workflows/open.ts";
 
 const ROUNDS = numberFrom("ROUNDS", 7);
-/** Even, so that whoever goes to and fro is back at the end of a round. */
+/** Even, so that an item that goes to and fro is back at the end of a round. */
 const CHANGES = 2 * Math.ceil(numberFrom("CHANGES", 100) / 2);
 const SECONDS = numberFrom("SECONDS", 20);
 const CLIENTS = numberFrom("CLIENTS", 100);
@@ -59,15 +59,15 @@ function verdict(isReached: boolean): string {
   return isReached ? "reached" : "MISSED";
 }
 
-/** What somebody adds to the bare statements: the median of the rounds, as each is disturbed in its own way. */
-function added({ by }: Costs, name: Contestant): number {
+/** What a layer adds to the bare statements: the median of the rounds, as each is disturbed in its own way. */
+function added({ by }: Costs, name: Competitor): number {
   const bare = by.get("bare") ?? [];
   return median((by.get(name) ?? []).map((ms, round) => ms - (bare[round] ?? Number.NaN)));
 }
 
 function costRows(costs: Costs, modes: readonly Mode[]): string[][] {
   const { engine, kind, by } = costs;
-  const each = (name: Contestant): string => milliseconds(median(by.get(name) ?? []));
+  const each = (name: Competitor): string => milliseconds(median(by.get(name) ?? []));
   return modes.map((mode) => [
     engine,
     kind,

@@ -7,7 +7,7 @@
  * of its own, at their defaults: it takes about two minutes. With --short every lease, lock and expiry lasts 5 s, and
  * it takes half a minute.
  *
- * Environment: ENGINES=sqlite,postgres,mariadb,redis, PEER=none (nobody but us).
+ * Environment: ENGINES=sqlite,postgres,mariadb,redis, PEER=none (only Holdfast).
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -277,12 +277,13 @@ export type CreateScheduleRequest = {
   readonly missed?: "skip" | "once" | {
     readonly all: number;
   };
-  /** What happens to a tick while the job of an earlier one has not ended. Default: allow. */
+  /** What happens to a tick while the job of an earlier one has not ended. */
   readonly overlap?: "allow" | "skip" | "queue";
   readonly description?: string;
   readonly paused?: boolean;
   readonly reason?: string;
 };
+export const createScheduleRequestDefaults = {"overlap":"allow"} as const;
 
 export type DeleteJobRequest = {
   readonly reason?: string;
@@ -400,7 +401,7 @@ export type EditScheduleRequest = {
   readonly missed?: "skip" | "once" | {
     readonly all: number;
   };
-  /** What happens to a tick while the job of an earlier one has not ended. Default: allow. */
+  /** What happens to a tick while the job of an earlier one has not ended. */
   readonly overlap?: "allow" | "skip" | "queue";
   readonly description?: string;
   /** Refuse the change if the schedule has a different revision. */

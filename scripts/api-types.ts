@@ -22,6 +22,7 @@ interface Schema {
   readonly additionalProperties?: Schema | boolean;
   readonly required?: readonly string[];
   readonly description?: string;
+  readonly default?: unknown;
 }
 
 type Content = Readonly<Record<string, { readonly schema: Schema }>>;
@@ -123,16 +124,28 @@ function commentOn(text: string | undefined, indent = ""): string[] {
   return text === undefined ? [] : [`${indent}/** ${text} */`];
 }
 
-/** A named list of words is an array too, for those who need every word. */
+/** A named list of words is an array too, for those who need every word. The defaults of an object are for forms. */
 function namedType([name, schema]: [string, Schema]): string {
   const comment = commentOn(schema.description);
-  if (schema.enum === undefined)
-    return [...comment, `export type ${name} = ${typeOf(schema)};`].join("\n");
-  const values = `${name.slice(0, 1).toLowerCase()}${name.slice(1)}Values`;
+  const value = `${name.slice(0, 1).toLowerCase()}${name.slice(1)}`;
+  if (schema.enum !== undefined) {
+    return [
+      `export const ${value}Values = ${JSON.stringify(schema.enum)} as const;`,
+      ...comment,
+      `export type ${name} = (typeof ${value}Values)[number];`,
+    ].join("\n");
+  }
+  const defaults = Object.entries(schema.properties ?? {}).flatMap(([field, one]) =>
+    one.default === undefined ? [] : [[field, one.default] as const],
+  );
   return [
-    `export const ${values} = ${JSON.stringify(schema.enum)} as const;`,
     ...comment,
-    `export type ${name} = (typeof ${values})[number];`,
+    `export type ${name} = ${typeOf(schema)};`,
+    ...(defaults.length === 0
+      ? []
+      : [
+          `export const ${value}Defaults = ${JSON.stringify(Object.fromEntries(defaults))} as const;`,
+        ]),
   ].join("\n");
 }
 

@@ -58,7 +58,7 @@ export async function runNode(
   await once(child, "close");
   clearTimeout(limit);
   running.delete(child);
-  // Whoever waits for us would start the next child, which nobody would end any more.
+  // A caller that waits for us would start the next child, which would never be ended.
   if (stopping) await new Promise<never>(() => {});
   return { code: child.exitCode ?? 1, ms: performance.now() - startedAt, output: chunks.join("") };
 }
@@ -88,7 +88,7 @@ async function stop(child: ChildProcess): Promise<void> {
   const impatience = setTimeout(() => signalGroup(child, "SIGKILL"), STOP_GRACE_MS);
   await ended;
   clearTimeout(impatience);
-  // The leader is gone; whoever of its group ignored the polite signal goes now.
+  // The leader is gone; processes of its group that ignored the first signal go now.
   signalGroup(child, "SIGKILL");
 }
 

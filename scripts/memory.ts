@@ -1,7 +1,7 @@
 /**
  * A temporary folder in memory, for test runs: most of what tests leave on a disk is waited for and thrown away.
  *
- * Whoever is killed loses nothing there that it would not lose on a disk; only a machine without power would, and no test
+ * A killed process loses nothing there that it would not lose on a disk; only a machine without power would, and no test
  * switches one off.
  */
 import { spawnSync } from "node:child_process";
@@ -39,7 +39,7 @@ function hasRoom(parent: string): boolean {
   return type === TMPFS && Math.min(bavail * bsize, freemem()) >= ROOM_BYTES_MIN;
 }
 
-/** What those left behind who were killed: nobody else would give that memory back. */
+/** What killed runs left behind: nothing else would give that memory back. */
 function sweep(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = Number(NAME.exec(name)?.groups?.["pid"] ?? process.pid);

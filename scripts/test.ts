@@ -105,7 +105,7 @@ export interface Planned {
 /** A request that cannot be carried out; its message is all the user needs. */
 export class PlanError extends Error {}
 
-/** Decides what to run, and refuses to leave out silently what somebody wrote or asked for. */
+/** Decides what to run, and refuses to leave out silently a file or a group that was asked for. */
 export function plan(root: string, args: readonly string[]): Planned[] {
   const { positionals, values } = parseArgs({
     args: [...args],
@@ -135,7 +135,7 @@ function refuseUnknown(name: string): void {
   throw new PlanError(`No test group is called '${name}'. There are: ${known}.`);
 }
 
-/** A test file outside the groups would never run, and nobody would notice. */
+/** A test file outside the groups would never run, unnoticed. */
 function refuseStrays(root: string): void {
   const groups = new Set([...Object.keys(GROUPS), "types"]);
   const stray = globSync("test/**/*.test.ts", { cwd: root }).filter(

@@ -7,7 +7,7 @@ export async function drain(system: System, { bytes, jobs }: Order): Promise<Fig
   await using place = await scratchPlace(system.engine);
   await using queue = await system.open(place, "drain");
   for (const payloads of inBulks(payloadOf(bytes), jobs)) await queue.addMany(payloads);
-  // As the server would do by itself a minute later: nobody shall suffer from a plan for empty tables.
+  // As the server would do by itself a minute later: no system suffers from a plan for empty tables.
   await freshStatistics(system.engine, place);
   const ms = await queue.drain(jobs);
   const { waiting, done } = await queue.count();

@@ -12,7 +12,7 @@ import type { Figures, Order } from "./question.ts";
 const GAP_MS = 100;
 /** The first ones find connections that are not open and statements that are not prepared. */
 const FIRST = 3;
-/** Whoever is slow is measured less often. */
+/** A slow system is measured less often. */
 const ALL_MS_MAX = 15_000;
 const PICKUPS_MIN = 10;
 const ONE_MS_MAX = 30_000;

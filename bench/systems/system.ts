@@ -8,7 +8,7 @@ export interface System {
   /** Such as "graphile-worker". With the engine it is unique. */
   readonly name: string;
   readonly engine: EngineName;
-  /** Whether it is Holdfast, the raw limit of its database, or somebody else's. */
+  /** Whether it is Holdfast, the raw limit of its database, or a peer. */
   readonly role: "ours" | "limit" | "peer";
   readonly answers: readonly QuestionName[];
   /** What it was told beyond its defaults, and what becomes of finished jobs. */
@@ -17,7 +17,7 @@ export interface System {
   readonly packages: readonly string[];
   /** The share of the jobs that it gets: less where it is so slow that everybody would wait for it. */
   readonly share: number;
-  /** Where nobody pushes: the longest pause between two looks for jobs. */
+  /** Without notifications: the longest pause between two looks for jobs. */
   readonly pollMs?: number;
   /** A second server that it uses. */
   readonly besides?: EngineName;

@@ -27,13 +27,13 @@ export type Kind = "move" | "update";
 export const KINDS: readonly Kind[] = ["move", "update"];
 
 /** Who makes the changes. */
-export type Contestant = Mode | "bare";
+export type Competitor = Mode | "bare";
 
 export interface Costs {
   readonly engine: SqlEngine;
   readonly kind: Kind;
   /** Milliseconds a change, by round. */
-  readonly by: ReadonlyMap<Contestant, readonly number[]>;
+  readonly by: ReadonlyMap<Competitor, readonly number[]>;
 }
 
 export interface CostOptions {
@@ -52,17 +52,17 @@ export async function measureCosts(options: CostOptions): Promise<Costs[]> {
   const { engine, modes, rounds, changes } = options;
   await using place = await scratchPlace(engine);
   await using stack = new AsyncDisposableStack();
-  const contestants = new Map<Contestant, Runner>();
+  const competitors = new Map<Competitor, Runner>();
   for (const mode of modes) {
     const holdfast = stack.use(await openIn(place.url, mode));
-    contestants.set(mode, await libraryRunner(holdfast));
+    competitors.set(mode, await libraryRunner(holdfast));
   }
-  contestants.set("bare", await bareRunner(engine, place, stack));
+  competitors.set("bare", await bareRunner(engine, place, stack));
   await freshStatistics(engine, place);
-  const costs = KINDS.map((kind) => ({ engine, kind, by: new Map<Contestant, number[]>() }));
+  const costs = KINDS.map((kind) => ({ engine, kind, by: new Map<Competitor, number[]>() }));
   for (let round = 0; round <= rounds; round += 1) {
     for (const { kind, by } of costs) {
-      for (const [name, run] of turned([...contestants], round)) {
+      for (const [name, run] of turned([...competitors], round)) {
         const ms = await timed(changes, () => run(kind, changes));
         if (round > 0) by.set(name, [...(by.get(name) ?? []), ms]); // the first has everybody's code compiled
       }

@@ -29,7 +29,7 @@ export const pgBoss: Subject = {
   role: "peer",
   packages: ["pg-boss", "pg"],
   settings: {
-    defaults: `defaults, but expireInSeconds ${EXPIRE_S} instead of 900, so that nobody waits for a quarter of an hour; heartbeatSeconds not set`,
+    defaults: `defaults, but expireInSeconds ${EXPIRE_S} instead of 900, so that the test does not wait for a quarter of an hour; heartbeatSeconds not set`,
     short: `expireInSeconds ${SHORT_S} instead of 900, superviseIntervalSeconds and monitorIntervalSeconds 1 instead of 60`,
   },
   guard: "the job is active, and its number of retries is that of the claim",
@@ -69,7 +69,7 @@ export const pgBoss: Subject = {
 async function openBoss({ url }: Site, options: object): Promise<Boss> {
   const { PgBoss } = await loadPeer<{ PgBoss: BossClass }>("pg-boss");
   const boss = new PgBoss({ connectionString: url, ...options });
-  boss.on("error", () => {}); // whoever overhears it notes it down
+  boss.on("error", () => {}); // the statement log has it
   await boss.start();
   return boss;
 }

@@ -63,7 +63,7 @@ export async function tell(subject: Subject, awakening: Awakening, pace: Pace): 
   expect(await a.says("returns", WRITE_MS_MAX), "A did not come to its end");
   expect(
     await a.says("wrote", WRITE_MS_MAX),
-    "nobody saw what the database made of A's completion",
+    "what the database did with A's completion was not seen",
   );
   await pause(AFTERMATH_MS);
   const after = await outside.look(id);
@@ -87,7 +87,7 @@ function factsOf(said: readonly Said[], wanted: Word): string[] {
   return said.flatMap(({ word, facts }) => (word === wanted ? [facts] : []));
 }
 
-/** The job's row tells, and nobody's word for it. */
+/** By the job's row, not by what a worker says. */
 function judge(before: Seen, after: Seen): Verdict {
   if (before.row === null) return "no effect: the row was gone";
   return before.row === after.row ? "refused" : "ACCEPTED";
@@ -112,7 +112,7 @@ function expect(fact: boolean, otherwise: string): void {
   if (!fact) throw new Error(otherwise);
 }
 
-/** Whoever is frozen with the lock of an SQLite file in its hands stops everybody else, too. */
+/** A process that is frozen with the lock of an SQLite file stops all others. */
 function mayWrite({ engine }: Subject, place: Place): boolean {
   if (engine !== "sqlite") return true;
   using db = new DatabaseSync(fileOf(place), { timeout: 0 });

@@ -41,7 +41,7 @@ export interface Outside extends AsyncDisposable {
   enqueue(): Promise<string>;
   /** What the database says about the job, without what changes by itself, such as the time of a renewal. */
   look(id: string): Promise<Seen>;
-  /** Where nobody can wait for a lease to run out: makes it older than it is. */
+  /** For leases that are too long to wait for: makes one older than it is. */
   letTimePass?(id: string): Promise<void>;
 }
 

@@ -31,7 +31,7 @@ export async function watchCompletions({ statement, changed }: Watched, say: Say
     const last = args.at(-1);
     if (typeof last !== "function") {
       const answering = query.apply(this, args) as Promise<Answer>;
-      void answering.then(note, () => {}); // whoever asked hears of the error
+      void answering.then(note, () => {}); // the caller gets the error
       return answering;
     }
     const callback: Callback = (error, answer) => {

@@ -1,15 +1,15 @@
 /** Did the last run work, and when is the next? */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type {
-  EditScheduleRequest,
-  ListedSchedule,
-  Schedule,
-  ScheduleDetails,
-  ScheduleRun,
+import {
+  createScheduleRequestDefaults,
+  type EditScheduleRequest,
+  type ListedSchedule,
+  type Schedule,
+  type ScheduleDetails,
+  type ScheduleRun,
 } from "../api.gen.ts";
 import { get, post } from "../client.ts";
-import { OVERLAP_DEFAULT } from "../defaults.ts";
 import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
@@ -312,7 +312,7 @@ function fieldsOf(schedule: Schedule | null): Field[] {
       name: "overlap",
       label: "If the one before still runs",
       kind: "choice" as const,
-      value: schedule?.overlap ?? OVERLAP_DEFAULT,
+      value: schedule?.overlap ?? createScheduleRequestDefaults.overlap,
       choices: OVERLAPS,
     },
     {

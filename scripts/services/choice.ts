@@ -3,7 +3,7 @@ import { KNOWN, type Need, type ServerName } from "./names.ts";
 
 /** What the tests of a run ask for. */
 export interface Demand {
-  /** Shared by all tests; a server that somebody named will do. */
+  /** Shared by all tests; a server that the environment names will do. */
   readonly shared: readonly Need[];
   /** Started and killed by the tests themselves: only the programs will do. */
   readonly own: readonly ServerName[];
@@ -14,7 +14,7 @@ export interface Missing {
   readonly reason: string;
 }
 
-/** What somebody named in the environment; an empty text names nothing. */
+/** What the environment names; an empty text names nothing. */
 export function named(env: NodeJS.ProcessEnv, need: Need): string | null {
   const value = env[KNOWN[need].variable] ?? "";
   return value === "" ? null : value;

@@ -36,7 +36,7 @@ export function whyNoInstall(
 /**
  * What the shell runs. Debian starts a service as soon as it is installed, on the port everybody
  * knows, unless this policy forbids it. The shell, not we, takes the policy away again, and no signal
- * stops it: whoever is interrupted, the machine is not left with half an installation.
+ * stops it: an interrupted run leaves no half installation behind.
  */
 export function installScript(packages: readonly string[], update: "first" | "on failure"): string {
   const options = `-q -y -o DPkg::Lock::Timeout=${LOCK_WAIT_S} -o Acquire::Retries=2`;

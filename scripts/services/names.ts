@@ -4,7 +4,7 @@ export const SERVERS = ["postgres", "mysql", "redis", "pgbouncer"] as const;
 
 export type ServerName = (typeof SERVERS)[number];
 
-/** Programs that tests run and that serve nobody. */
+/** Programs that tests run and that are no servers. */
 export const TOOLS = ["isolationtester", "promtool", "chromium"] as const;
 
 export type ToolName = (typeof TOOLS)[number];
@@ -78,7 +78,7 @@ export const KNOWN: Readonly<Record<Need, Known>> = {
   },
 };
 
-/** The servers, separated by commas, that were started for this run: nobody else uses them. */
+/** The servers, separated by commas, that were started for this run: no other run uses them. */
 export const OWNED_VARIABLE = "HOLDFAST_TEST_SERVERS_OWNED";
 
 /** Data folders to copy, so that a server of a test's own starts in a moment. */

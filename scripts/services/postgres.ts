@@ -32,7 +32,7 @@ export const postgres: Recipe = {
       "--locale=C",
     ];
     const initdb = pathOf(place.programs, "initdb");
-    // Most databases out there compare text as a language does: whoever relies on the order of the
+    // Most databases out there compare text as a language does: code that relies on the order of the
     // bytes shall fail here. Before version 15, and without ICU, initdb refuses.
     const asInLanguage = ["--locale-provider=icu", "--icu-locale=en-US"];
     await step(place, initdb, [...usual, ...asInLanguage]).catch(() => step(place, initdb, usual));

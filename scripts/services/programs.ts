@@ -7,7 +7,7 @@ const OUTSIDE_THE_PATH = ["usr/local/sbin", "usr/sbin", "sbin", "usr/libexec"];
 
 export type Programs = Readonly<Record<string, string>>;
 
-/** Where to look, the search path first: it is how somebody chooses among several versions. */
+/** Where to look, the search path first: with it, a person chooses among several versions. */
 export function programFolders(path: string, root = "/"): string[] {
   return [
     ...path.split(delimiter).filter((folder) => folder !== ""),

@@ -1,4 +1,4 @@
-/** Whether a server that somebody named is there at all. */
+/** Whether a server that the environment names can be reached. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { KNOWN, type ServerName } from "./names.ts";
@@ -12,7 +12,7 @@ const USUAL_PORTS: Readonly<Record<ServerName, number>> = {
   pgbouncer: 6432,
 };
 
-/** Why it cannot be used; null when somebody listens there. */
+/** Why it cannot be used; null when a server listens there. */
 export async function whyNoAnswer(name: ServerName, text: string): Promise<string | null> {
   const url = URL.parse(text);
   if (url === null) return `${KNOWN[name].variable} is not a URL`;
@@ -23,7 +23,7 @@ export async function whyNoAnswer(name: ServerName, text: string): Promise<strin
     await once(socket, "connect", { signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
     return null;
   } catch {
-    return `nobody answers at ${url.host}, which ${KNOWN[name].variable} names`;
+    return `no server answers at ${url.host}, which ${KNOWN[name].variable} names`;
   } finally {
     socket.on("error", () => {}); // It was given up already.
     socket.destroy();

@@ -85,7 +85,7 @@ export async function step(
   throw new Error(`${program} failed with ${how}: ${chunks.join("").trim()}`);
 }
 
-/** Writes a file that nobody but the server may read, as it may hold a password. */
+/** Writes a file that only the server may read, as it may hold a password. */
 export function writePrivate(
   { folder, account }: Pick<Place, "folder" | "account">,
   name: string,

@@ -2,7 +2,7 @@
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { Client } from "pg";
 
-/** Nobody waits longer than this for the last connections to leave a database. */
+/** How long to wait for the last connections to leave a database. */
 const DROP_LIMIT_S = 10;
 
 /** A server that other tests keep busy accepts a connection this late at most. */
@@ -48,7 +48,7 @@ async function searchPublic(client: Client, url: string, name: string): Promise<
   await client.query(`alter database ${name} set search_path = public`);
 }
 
-/** Drops it, whoever is connected to it. */
+/** Drops it, also while clients are connected. */
 export async function dropDatabase(kind: Sql, url: string, name: string): Promise<void> {
   refuseOddName(name);
   await (kind === "postgres"

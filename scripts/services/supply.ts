@@ -1,10 +1,10 @@
 /**
- * Gets the servers that tests ask for: those that somebody named, and for the rest the programs of
+ * Gets the servers that tests ask for: those that the environment names, and for the rest the programs of
  * this machine, installed first if need be, as servers that end with this process.
  */
 import { randomBytes } from "node:crypto";
 import { named, needPrograms, type Demand, type Missing } from "./choice.ts";
-import { Guard, type GuardedServer } from "./guard.ts";
+import { ServerOwner, type GuardedServer } from "./owner.ts";
 import { install, thisMachine, whyNoInstall } from "./install.ts";
 import {
   KNOWN,
@@ -23,7 +23,7 @@ import { whyNoAnswer } from "./reach.ts";
 const RUN_BYTES = 4;
 
 /**
- * Nobody kills the servers that all tests share, and they are gone when the tests are over: they need not wait for the
+ * No test kills the servers that all tests share, and they are gone when the tests are over: they need not wait for the
  * disk. Tests that kill a server start one of their own, durable as shipped.
  */
 const UNSYNCED: Partial<Record<ServerName, Readonly<Record<string, string>>>> = {
@@ -40,7 +40,7 @@ export interface Surroundings {
 
 export class Supply implements AsyncDisposable {
   readonly #surroundings: Surroundings;
-  readonly #guard = new Guard();
+  readonly #owner = new ServerOwner();
   readonly #scratch = `holdfast_test_${randomBytes(RUN_BYTES).toString("hex")}_`;
   /** URLs, and paths of tools. */
   readonly #found = new Map<Need, string>();
@@ -84,7 +84,7 @@ export class Supply implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#guard.end();
+    await this.#owner.end();
   }
 
   /** Ours are those that we started, and those that `npm run services` did. */
@@ -129,7 +129,7 @@ export class Supply implements AsyncDisposable {
     if (hindrance !== null) throw new Error(hindrance);
     this.#found.set(name, url);
     if (name !== "postgres" && name !== "mysql") return;
-    await this.#guard.sweep({ sql: name, url, prefix: this.#scratch });
+    await this.#owner.sweep({ sql: name, url, prefix: this.#scratch });
   }
 
   async #start(name: ServerName): Promise<void> {
@@ -138,7 +138,7 @@ export class Supply implements AsyncDisposable {
     const options = name === "pgbouncer" && behind !== undefined ? { behind } : {};
     const { durable = true } = this.#surroundings;
     const settings = durable ? {} : (UNSYNCED[name] ?? {});
-    const server = await this.#guard.start(name, { settings, ...options });
+    const server = await this.#owner.start(name, { settings, ...options });
     this.#started.set(name, server);
     this.#found.set(name, server.url);
   }

@@ -25,7 +25,7 @@ export class Templates {
     writeFileSync(join(folder, SECRET_FILE), this.secret, { mode: 0o600 });
   }
 
-  /** The finished folder of this name, which `make` fills if nobody has done so yet. */
+  /** The finished folder of this name, which `make` fills unless it is filled already. */
   async get(name: string, make: (folder: string) => Promise<void>): Promise<string> {
     if (this.#lent !== null && existsSync(join(this.#lent, name))) return join(this.#lent, name);
     const made = this.#made.get(name) ?? this.#make(name, make);

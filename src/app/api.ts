@@ -226,9 +226,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     }),
     ...pageRoutes(parts, tasks, latest),
     ...routesOf(holdfast, lockOperations),
-    ...queueRoutes(holdfast.queues, async () =>
-      (await latest.counts()).queues.map(({ queue }) => queue),
-    ),
+    ...queueRoutes(holdfast.queues),
     ...routesOf(holdfast, auditOperations),
     ...routesOf(sharedVerification(holdfast.audit, runtime), verifyOperations),
     ...routesOf(parts, findingOperations),

@@ -33,7 +33,7 @@ export interface AuditFilter {
   readonly after?: number;
   /** The last lines before this number. */
   readonly before?: number;
-  /** The most lines of the page. */
+  /** The most lines of the page. Default 100, at most 1,000. */
   readonly limit?: number;
 }
 

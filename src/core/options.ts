@@ -63,8 +63,6 @@ export interface Option<Given, Value> {
   readonly range?: { readonly least?: number; readonly most?: number };
 }
 
-type Always<Given, Value> = Option<Given, Value> & { readonly isAlways: true };
-
 /** The compiler refuses a table that lacks an option of the interface, has another one, or reads it as another type. */
 type TableOf<Options> = {
   readonly [Name in keyof Options]-?: Option<Exclude<Options[Name], undefined>, unknown>;
@@ -147,19 +145,27 @@ export function optionsOf<Options extends object>() {
     new OptionTable<Options, Table>(table);
 }
 
+/** A builder of options takes the default as its last argument, if there is one. */
+type Initial<Given> = readonly [] | readonly [initial: Given];
+
+type WithDefault<One, Given extends Initial<unknown>> = Given extends readonly []
+  ? One
+  : One & { readonly isAlways: true };
+
+function withDefault<One extends Option<never, unknown>, Given extends Initial<unknown>>(
+  option: One,
+  [initial]: Given,
+): WithDefault<One, Given> {
+  const known = initial === undefined ? option : { ...option, initial, isAlways: true };
+  return known as WithDefault<One, Given>;
+}
+
 /** An option that this function checks. */
-export function by<Given, Value>(
+export function by<Given, Value, const Default extends Initial<NoInfer<Given>>>(
   check: (field: string, given: Given) => Value,
-): Option<Given, Value>;
-export function by<Given, Value>(
-  check: (field: string, given: Given) => Value,
-  initial: NoInfer<Given>,
-): Always<Given, Value>;
-export function by<Given, Value>(
-  check: (field: string, given: Given) => Value,
-  initial?: Given,
-): Option<Given, Value> {
-  return initial === undefined ? { check } : { check, initial, isAlways: true };
+  ...initial: Default
+) {
+  return withDefault<Option<Given, Value>, Default>({ check }, initial);
 }
 
 /** An option without a default that must be given. */
@@ -182,20 +188,13 @@ type Nullable<One> =
     : never;
 
 /** A list whose members this function checks. */
-export function each<Given, Value>(
+export function each<Given, Value, Default extends Initial<readonly NoInfer<Given>[]>>(
   check: (field: string, given: Given) => Value,
-): Option<readonly Given[], Value[]>;
-export function each<Given, Value>(
-  check: (field: string, given: Given) => Value,
-  initial: readonly NoInfer<Given>[],
-): Always<readonly Given[], Value[]>;
-export function each<Given, Value>(
-  check: (field: string, given: Given) => Value,
-  initial?: readonly Given[],
-): Option<readonly Given[], Value[]> {
+  ...initial: Default
+) {
   const checkAll = (field: string, given: readonly Given[]) =>
     checkList(field, given).map((one) => check(field, one));
-  return initial === undefined ? by(checkAll) : by(checkAll, initial);
+  return withDefault<Option<readonly Given[], Value[]>, Default>({ check: checkAll }, initial);
 }
 
 export function instant(least = 0): Option<Date | number, number> {
@@ -220,32 +219,26 @@ export function passed<Given>(): Option<Given, Given> {
   return { check: (_field, given) => given };
 }
 
-export function whole(least: number, most: number): Option<number, number>;
-export function whole(least: number, most: number, initial: number): Always<number, number>;
-export function whole(least: number, most: number, initial?: number): Option<number, number> {
+export function whole<Default extends Initial<number>>(
+  least: number,
+  most: number,
+  ...initial: Default
+) {
   const range = { least, most };
-  const option = {
-    check: (field: string, given: number) => checkWhole(field, given, range),
-    range,
-  };
-  return initial === undefined ? option : { ...option, initial, isAlways: true };
+  const check = (field: string, given: number) => checkWhole(field, given, range);
+  return withDefault<Option<number, number>, Default>({ check, range }, initial);
 }
 
-export function yes(initial: boolean): Always<boolean, boolean> {
+export function yes(initial: boolean) {
   return by(checkBoolean, initial);
 }
 
-export function choice<const Word extends string>(words: readonly Word[]): Option<Word, Word>;
-export function choice<const Word extends string>(
+export function choice<const Word extends string, const Default extends Initial<NoInfer<Word>>>(
   words: readonly Word[],
-  initial: NoInfer<Word>,
-): Always<Word, Word>;
-export function choice<const Word extends string>(
-  words: readonly Word[],
-  initial?: Word,
-): Option<Word, Word> {
+  ...initial: Default
+) {
   const check = (field: string, given: Word) => checkChoice(field, given, words);
-  return initial === undefined ? { check } : { check, initial, isAlways: true };
+  return withDefault<Option<Word, Word>, Default>({ check }, initial);
 }
 
 interface DurationLimits {
@@ -253,18 +246,17 @@ interface DurationLimits {
   readonly most?: number;
 }
 
-type DurationOption = Option<Duration, number> & { readonly suffix: "Ms" };
-
-export function duration(limits: DurationLimits): DurationOption;
-export function duration(
-  limits: DurationLimits,
-  initial: Duration,
-): DurationOption & { readonly isAlways: true };
-export function duration(range: DurationLimits, initial?: Duration): DurationOption {
-  const { least = 0, most = DURATION_MS_MAX } = range;
-  const check = (field: string, given: Duration) => toMs(field, given, { min: least, max: most });
+export function duration<Default extends Initial<Duration>>(
+  range: DurationLimits,
+  ...initial: Default
+) {
+  const { least: min = 0, most: max = DURATION_MS_MAX } = range;
+  const check = (field: string, given: Duration) => toMs(field, given, { min, max });
   const option = { check, suffix: "Ms", range } as const;
-  return initial === undefined ? option : { ...option, initial, isAlways: true };
+  return withDefault<Option<Duration, number> & { readonly suffix: "Ms" }, Default>(
+    option,
+    initial,
+  );
 }
 
 /** What other libraries call it. The first name in a list of options is the one that it takes. */

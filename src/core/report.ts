@@ -220,7 +220,7 @@ export interface ReportFilter extends ReportsFilter {
 
 /** Where to begin to watch a job, and what ends it. */
 export interface WatchOptions {
-  /** Only reports after this number: the last one already seen. */
+  /** Only reports after this number: the last one already seen. Default: from the first on. */
   readonly after?: number;
   /** Stops watching. */
   readonly signal?: AbortSignal;

@@ -22,9 +22,9 @@ import type { DoctorStore } from "./store.ts";
 export interface ExamineOptions {
   /** Only these checks. Default: all that are not deep. */
   readonly checks?: readonly string[];
-  /** Only checks that are cheap however much is stored, so they can run continuously. */
+  /** Only checks that are cheap however much is stored, so they can run continuously. Default false. */
   readonly quick?: boolean;
-  /** Also checks that take long. */
+  /** Also checks that take long. Default false. */
   readonly deep?: boolean;
   /** Maximum number of violations reported per check. Default 10. */
   readonly limit?: number;

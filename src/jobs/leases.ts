@@ -78,12 +78,6 @@ export interface AcquireOptions {
   readonly lease?: Duration;
 }
 
-/** Which leases to reset. */
-interface ResetOptions {
-  readonly grace?: Duration;
-  readonly limit?: number;
-}
-
 const leaseOption = duration({ least: LEASE_MS_MIN }, DEFAULT_LEASE);
 
 const acquireOptions = optionsOf<AcquireOptions>()({
@@ -96,7 +90,7 @@ const acquireOptions = optionsOf<AcquireOptions>()({
 
 const extendOptions = optionsOf<Pick<AcquireOptions, "lease">>()({ lease: leaseOption });
 
-const resetOptions = optionsOf<ResetOptions>()({
+const resetOptions = optionsOf<{ readonly grace?: Duration; readonly limit?: number }>()({
   grace: duration({}, DEFAULT_GRACE),
   limit: whole(1, CLAIM_MAX, CLAIM_MAX),
 });

@@ -52,8 +52,9 @@ function newZod(node: Node): z.ZodType {
     case "nullable":
       return zodOfNode(node.of).nullable();
     case "about": {
-      const { kind: _kind, of, text: description, ...named } = node;
-      return zodOfNode(of).meta(description === undefined ? named : { ...named, description });
+      const { of, id, text: description, initial } = node;
+      const meta = Object.entries({ id, description, default: initial });
+      return zodOfNode(of).meta(Object.fromEntries(meta.filter(([, one]) => one !== undefined)));
     }
   }
 }

@@ -14,7 +14,13 @@ interface Range {
 type Wrapping =
   | { readonly kind: "optional"; readonly of: Node }
   | { readonly kind: "nullable"; readonly of: Node }
-  | { readonly kind: "about"; readonly of: Node; readonly text?: string; readonly id?: string };
+  | {
+      readonly kind: "about";
+      readonly of: Node;
+      readonly text?: string;
+      readonly id?: string;
+      readonly initial?: unknown;
+    };
 
 type Bare =
   | ({ readonly kind: "text"; readonly pattern?: RegExp; readonly as?: "duration" } & Range)
@@ -57,6 +63,11 @@ export class Shape<out T, Optional extends boolean = false> {
   /** For the API's document, the help of commands and the tools of agents. */
   about(text: string): Shape<T, Optional> {
     return new Shape({ kind: "about", of: this.node, text });
+  }
+
+  /** What a missing field stands for: the default in the API's document, and in a form of the page. */
+  initial(value: T): Shape<T, Optional> {
+    return new Shape({ kind: "about", of: this.node, initial: value });
   }
 
   /** Defined once in the API's document, and a type of the page. */

@@ -199,11 +199,8 @@ async function actOnAll(
 ): Promise<void> {
   await using holdfast = await open(url);
   const by = { actor: actorName(), ...reason };
-  const also = action === "pause" ? (await holdfast.stats()).map(({ queue }) => queue) : [];
   const changed =
-    action === "pause"
-      ? await holdfast.queues.pauseAll(by, { also })
-      : await holdfast.queues.resumeAll(by);
+    action === "pause" ? await holdfast.queues.pauseAll(by) : await holdfast.queues.resumeAll(by);
   const paused = (await holdfast.queues.list()).flatMap((queue) =>
     queue.paused === null ? [] : queue.name,
   );

@@ -7,7 +7,7 @@
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteActions } from "../audit/store.ts";
 import { makeIds } from "../core/id.ts";
-import { isReserved } from "../core/name.ts";
+import { isReserved, OTHER_QUEUES } from "../core/name.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
@@ -21,16 +21,13 @@ const WORKERS_MAX = 10_000;
 /** In the line of a queue: it was paused with all others. */
 const TOGETHER = subjects.queues;
 
-/** `also`: queues that the caller knows. Returns the queues that were not paused before, by name. */
-export function pauseAll(
-  db: Database,
-  operator: OperatorEntry,
-  also: readonly string[],
-): Promise<string[]> {
+/** Returns the queues that were not paused before, by name. */
+export async function pauseAll(db: Database, operator: OperatorEntry): Promise<string[]> {
+  // Reads whole tables, so it happens before the transaction, which holds locks.
+  const names = await knownQueues(db.engine);
   return actOnAll(db, operator, "pause", async (tx, now) => {
     const { engine } = db;
     const { actor, reason = null } = operator;
-    const names = await knownQueues(tx, also);
     for (const name of names) {
       await tx.run(
         engine.insertOrIgnore(
@@ -136,15 +133,19 @@ async function namesAfter(engine: Engine, seq: number, count: number): Promise<s
   return lines.map(({ subject }) => subject.slice(subjects.queue("").length));
 }
 
-/** Those with settings, those of live workers, those that were counted, and those with pending jobs. */
-async function knownQueues(tx: Transaction, also: readonly string[]): Promise<string[]> {
-  const rows = await tx.all<{ name: string }>(sql`
+/** Those with settings, those of live workers, and those with jobs, even if they ended within the last days. */
+async function knownQueues(engine: Engine): Promise<string[]> {
+  const rows = await engine.all<{ name: string }>(sql`
     select name from holdfast.queue
      union
-    select queue from holdfast.depth
+    select queue from holdfast.waiting
+     union
+    select queue from holdfast.lease
+     union
+    select queue from holdfast.minute_total
      limit ${QUEUES_MAX}`);
   // Goes from one queue to the next by the index: there may be a million jobs in one.
-  const pending = await tx.all<{ name: string }>(sql`
+  const pending = await engine.all<{ name: string }>(sql`
     with recursive q (name, n) as (
       select min(queue), 1 from holdfast.ready
        union all
@@ -154,13 +155,13 @@ async function knownQueues(tx: Transaction, also: readonly string[]): Promise<st
          and q.n < ${QUEUES_MAX}
     )
     select name from q where name is not null`);
-  const workers = await tx.all<{ queues: string }>(
+  const workers = await engine.all<{ queues: string }>(
     sql`select queues from holdfast.worker where status <> 'stopped' limit ${WORKERS_MAX}`,
   );
   const served = workers.flatMap(({ queues }) => JSON.parse(queues) as string[]);
-  const names = new Set([...rows, ...pending].map(({ name }) => name).concat(served, also));
+  const names = new Set([...rows, ...pending].map(({ name }) => name).concat(served));
   return [...names]
-    .filter((name) => !isReserved(name))
+    .filter((name) => !isReserved(name) && name !== OTHER_QUEUES)
     .toSorted()
     .slice(0, QUEUES_MAX);
 }

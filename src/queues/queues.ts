@@ -189,22 +189,19 @@ export class Queues {
   }
 
   /**
-   * Pauses every queue that is not paused, in one transaction. Returns them, by name. A queue that is used for the first time
-   * later is not paused.
+   * Pauses every queue that is not paused and has jobs, settings or a worker, in one transaction. Returns them, by name. A
+   * queue that is used for the first time later is not paused.
    */
   pauseAll(
     options: OperatorOptions = {},
     {
       id,
-      also = [],
     }: {
       /** The id of the audit line: a repeated call with it changes nothing. Default: a new one. */
       id?: string;
-      /** Names of queues that are paused even if they hold no jobs. Default: none. */
-      also?: readonly string[];
     } = {},
   ): Promise<string[]> {
-    return this.#store.pauseAll(this.#by(options, id), also);
+    return this.#store.pauseAll(this.#by(options, id));
   }
 
   /** Resumes the queues that `pauseAll` paused. Returns them, by name. Queues that were paused by themselves stay paused. */

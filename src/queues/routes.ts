@@ -66,8 +66,7 @@ const settingsInput = z
 const params = { name: s.name };
 const answer = { 200: { description: "The settings of the queue.", schema: queueSchema } };
 
-/** `counted`: the queues whose jobs were counted last. */
-export function queueRoutes(queues: Queues, counted: () => Promise<string[]>): Route[] {
+export function queueRoutes(queues: Queues): Route[] {
   return [
     route({
       method: "GET",
@@ -132,15 +131,11 @@ export function queueRoutes(queues: Queues, counted: () => Promise<string[]>): R
         },
       }),
     ),
-    ...(["pause", "resume"] as const).map((action) => allRoute(queues, counted, action)),
+    ...(["pause", "resume"] as const).map((action) => allRoute(queues, action)),
   ];
 }
 
-function allRoute(
-  queues: Queues,
-  counted: () => Promise<string[]>,
-  action: "pause" | "resume",
-): Route {
+function allRoute(queues: Queues, action: "pause" | "resume"): Route {
   return route({
     method: "POST",
     path: `/api/v1/${action}-all`,
@@ -163,7 +158,7 @@ function allRoute(
       const [id = ""] = call.ids;
       const changed =
         action === "pause"
-          ? await queues.pauseAll(auditedBy(call), { id, also: await counted().catch(() => []) })
+          ? await queues.pauseAll(auditedBy(call), { id })
           : await queues.resumeAll(auditedBy(call), { id });
       const all = await queues.list();
       const paused = all.filter((queue) => queue.paused !== null).map(({ name }) => name);

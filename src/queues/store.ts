@@ -86,8 +86,8 @@ export class SqlQueues {
   }
 
   /** Pauses all queues that are not paused, in one transaction. Returns them, by name. */
-  pauseAll(operator: OperatorEntry, also: readonly string[] = []): Promise<string[]> {
-    return pauseAll(this.#db, operator, also);
+  pauseAll(operator: OperatorEntry): Promise<string[]> {
+    return pauseAll(this.#db, operator);
   }
 
   /** Resumes the queues that `pauseAll` paused; one that was paused by itself stays paused. Returns them, by name. */

@@ -29,9 +29,9 @@ const ENQUEUED_WITHIN_MS = 5 * 60_000;
 export interface WorkersFilter {
   /** Only workers of this name. */
   readonly type?: string;
-  /** Also stopped workers. */
+  /** Also stopped workers. Default false. */
   readonly all?: boolean;
-  /** Only workers that were found dead within the last hour: gone, silent, or stuck while they stopped. */
+  /** Only workers that were found dead within the last hour: gone, silent, or stuck while they stopped. Default false. */
   readonly lost?: boolean;
   /** The most workers of the page. Default 100, at most 1,000. */
   readonly limit?: number;

@@ -6,7 +6,6 @@ import { CRON_LENGTH_MAX } from "./cron.ts";
 import {
   DESCRIPTION_LENGTH_MAX,
   type MissedOption,
-  OVERLAP_DEFAULT,
   overlaps,
   runOutcomes,
   type ScheduledJobOptions,
@@ -54,9 +53,7 @@ export const changes = {
   overlap: s
     .choice(overlaps)
     .optional()
-    .about(
-      `What happens to a tick while the job of an earlier one has not ended. Default: ${OVERLAP_DEFAULT}.`,
-    ),
+    .about("What happens to a tick while the job of an earlier one has not ended."),
   description: s.text({ max: DESCRIPTION_LENGTH_MAX }).optional(),
 };
 

@@ -40,7 +40,7 @@ const LIVE = ["pending", "processing", ...WAITING] as const satisfies readonly S
 
 /** Options of `drain()`. */
 export interface DrainOptions {
-  /** Let the test's clock jump to the next retry or delayed job until all are finished. */
+  /** Let the test's clock jump to the next retry or delayed job until all are finished. Default false. */
   readonly skipTime?: boolean;
   /**
    * Declares these schedules first, as a worker would when it starts. The clock does not jump to their ticks: advance it,

@@ -11,6 +11,7 @@ import {
   done,
   enqueueOne,
   HOUR_MS,
+  member,
   mustFind,
   newJob,
   nextId,
@@ -135,6 +136,20 @@ export const limits: Group = (open) => {
           ["queue.resume", "the provider is down"],
         ],
       );
+    });
+
+    test("of all queues finds those whose jobs wait, are scheduled or run, though nothing has counted them", async () => {
+      const { store } = await open();
+      await enqueueOne(store, { queue: "running" });
+      const [job] = await claim(store, 1, { queues: ["running"] });
+      await enqueueOne(store, { queue: "later", start: { delayMs: HOUR_MS } });
+      const first = await enqueueOne(store, { ...member(), queue: "first" });
+      await enqueueOne(store, { ...member([first.id]), queue: "after" });
+      const all = ["after", "first", "later", "running"];
+      assert.deepEqual(await store.queues.pauseAll(ada()), all);
+      await settleOne(store, done(job as ClaimedJob));
+      assert.deepEqual(await claim(store, 5, { queues: all }), []);
+      assert.deepEqual(await store.queues.resumeAll(ada()), all);
     });
 
     test("lets running jobs end, and takes jobs that are handed back", async () => {

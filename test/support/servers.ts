@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { inCi, named } from "../../scripts/services/choice.ts";
-import { Guard, type GuardedServer } from "../../scripts/services/guard.ts";
+import { ServerOwner, type GuardedServer } from "../../scripts/services/owner.ts";
 import {
   KNOWN,
   OWNED_VARIABLE,
@@ -109,14 +109,14 @@ export interface OwnOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-let guard: Guard | null = null;
+let guard: ServerOwner | null = null;
 
 /** All of them end with this process, however it ends. */
 async function start(
   name: ServerName,
   options: OwnOptions & { behind?: string },
 ): Promise<GuardedServer> {
-  guard ??= new Guard();
+  guard ??= new ServerOwner();
   return guard.start(name, options);
 }
 

@@ -2,10 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as chart from "../../page/chart-math.ts";
-import * as page from "../../page/defaults.ts";
 import { layered } from "../../page/layers.ts";
 import { lanesOf, timelineOf } from "../../page/pages/timeline.ts";
-import { OVERLAP_DEFAULT } from "../../src/schedules/schedule.ts";
 
 describe("charts", () => {
   test("a scale of counts has four round lines from zero, and no halves", () => {
@@ -181,8 +179,4 @@ describe("the life of a job", () => {
       );
     }
   });
-});
-
-test("forms show the defaults of the API", () => {
-  assert.equal(page.OVERLAP_DEFAULT, OVERLAP_DEFAULT);
 });

@@ -93,7 +93,7 @@ suite("a server named in the environment", () => {
     const url = `redis://127.0.0.1:${(listener.address() as AddressInfo).port}`;
     assert.equal(await whyNoAnswer("redis", url), null);
     await new Promise((closed) => listener.close(closed));
-    assert.match((await whyNoAnswer("redis", url)) ?? "", /nobody answers.*TEST_REDIS_URL/);
+    assert.match((await whyNoAnswer("redis", url)) ?? "", /no server answers.*TEST_REDIS_URL/);
     assert.match((await whyNoAnswer("redis", "localhost")) ?? "", /TEST_REDIS_URL is not a URL/);
   });
 

@@ -1,15 +1,15 @@
 /** The processes of those who take part, and how they are asked. */
 import { fork, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
-import type { Answer } from "./contestant.ts";
+import type { Answer } from "./competitor-process.ts";
 import type { Figures, Order } from "./questions/question.ts";
 import { keyOf, type System } from "./systems/system.ts";
 
 const HERE = join(import.meta.dirname, "..");
-/** Nobody takes longer than this for one order. */
+/** No system takes longer than this for one run. */
 const ORDER_MS_MAX = 10 * 60_000;
 
-export class Contestant implements Disposable {
+export class Competitor implements Disposable {
   readonly system: System;
   readonly #process: ChildProcess;
 
@@ -17,7 +17,7 @@ export class Contestant implements Disposable {
   constructor(system: System, checkout = HERE) {
     this.system = system;
     // What peers print is not ours to show, but what they complain about is.
-    this.#process = fork(join(checkout, "bench/contestant.ts"), [keyOf(system)], {
+    this.#process = fork(join(checkout, "bench/competitor-process.ts"), [keyOf(system)], {
       cwd: checkout,
       stdio: ["ignore", "ignore", "inherit", "ipc"],
     });

@@ -1,6 +1,6 @@
 /**
  * One system in a process of its own: its memory, its compiled code and its mistakes are its own. Started by
- * contestants.ts with the system's name; carries out one order at a time.
+ * competitors.ts with the system's name; carries out one order at a time.
  */
 import { drain } from "./questions/drain.ts";
 import { enqueue } from "./questions/enqueue.ts";

@@ -4,11 +4,11 @@
  *
  * The other end is `guard.ts`.
  */
-import { Household, type StartOptions, type Started } from "./household.ts";
+import { ServerPool, type StartOptions, type Started } from "./server-pool.ts";
 import { KNOWN, TEMPLATES_VARIABLE, type ServerName } from "./names.ts";
 import type { Sql } from "./scratch.ts";
 
-/** Whoever does not let us clean up in this time is left alone. */
+/** Clients that block the cleanup for this long are abandoned. */
 const END_LIMIT_MS = 30_000;
 
 export type Request =
@@ -40,7 +40,7 @@ export interface ServerFacts {
   readonly templates: string;
 }
 
-const household = new Household(process.env[TEMPLATES_VARIABLE]);
+const pool = new ServerPool(process.env[TEMPLATES_VARIABLE]);
 const servers: Started[] = [];
 const sweeps: Sweep[] = [];
 
@@ -60,7 +60,7 @@ async function answer(request: Request): Promise<ServerFacts | null> {
 }
 
 async function start(name: ServerName, options: StartOptions): Promise<ServerFacts> {
-  const started = await household.start(name, options, (how) => {
+  const started = await pool.start(name, options, (how) => {
     send({ kind: "death", sentence: `${KNOWN[name].label} ended by itself (${how}).` });
   });
   return facts(started, servers.push(started) - 1);
@@ -73,7 +73,7 @@ async function change(
   const started = servers[index];
   if (started === undefined) throw new Error(`There is no server ${index}.`);
   const { server } = started;
-  if (kind === "discard") await household.discard(server);
+  if (kind === "discard") await pool.discard(server);
   else if (kind === "kill") await server.kill();
   else await server.stop();
   if (kind === "restart") await server.start();
@@ -82,16 +82,16 @@ async function change(
 
 function facts({ server, port, folder }: Started, index: number): ServerFacts {
   const { url, pid, version } = server;
-  return { server: index, url, port, folder, pid, version, templates: household.templates };
+  return { server: index, url, port, folder, pid, version, templates: pool.templates };
 }
 
 function send(reply: Reply): void {
-  // The other one may be gone by now; then nobody waits for the answer.
+  // The other process may be gone by now; then the answer has no reader.
   if (process.connected) process.send?.(reply, () => {});
 }
 
 async function cleanUp(): Promise<void> {
-  await Promise.allSettled([household.end(), ...sweeps.splice(0).map(dropScratch)]);
+  await Promise.allSettled([pool.end(), ...sweeps.splice(0).map(dropScratch)]);
 }
 
 async function dropScratch({ sql, url, prefix }: Sweep): Promise<void> {

@@ -1,41 +1,41 @@
-/** Servers that end with this process, even when it is killed: another one owns them, the guardian. */
+/** Servers that end with this process, even when it is killed: a process of their own owns them. */
 import { fork, type ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Reply, Request, ServerFacts, Sweep } from "./guardian.ts";
-import type { StartOptions } from "./household.ts";
+import type { Reply, Request, ServerFacts, Sweep } from "./owner-process.ts";
+import type { StartOptions } from "./server-pool.ts";
 import type { ServerName } from "./names.ts";
 import { LOG_FILE } from "./server.ts";
 
-const PROGRAM = join(import.meta.dirname, "guardian.ts");
+const PROGRAM = join(import.meta.dirname, "owner-process.ts");
 
-export class Guard {
-  readonly #guardian: ChildProcess;
+export class ServerOwner {
+  readonly #owner: ChildProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<ServerFacts | null>>();
   #calls = 0;
 
   constructor() {
     // In a session of its own: what ends us by a signal to our group leaves it time to clean up.
-    this.#guardian = fork(PROGRAM, {
+    this.#owner = fork(PROGRAM, {
       execArgv: [],
       stdio: ["ignore", "ignore", "ignore", "ipc"],
       detached: true,
     });
-    this.#guardian.on("message", (reply) => this.#hear(reply as Reply));
-    this.#guardian.on("exit", () => this.#giveUp());
+    this.#owner.on("message", (reply) => this.#hear(reply as Reply));
+    this.#owner.on("exit", () => this.#giveUp());
     // It is there as long as we are, but we need not stay for it.
-    this.#guardian.unref();
-    this.#guardian.channel?.unref();
+    this.#owner.unref();
+    this.#owner.channel?.unref();
   }
 
   get pid(): number {
-    return this.#guardian.pid ?? 0;
+    return this.#owner.pid ?? 0;
   }
 
   async start(name: ServerName, options: StartOptions = {}): Promise<GuardedServer> {
     const ask = async (request: Request): Promise<ServerFacts> => {
       const facts = await this.#ask(request);
-      if (facts === null) throw new Error("The guardian said nothing about the server.");
+      if (facts === null) throw new Error("The owner process said nothing about the server.");
       return facts;
     };
     return new GuardedServer(await ask({ kind: "start", name, options }), ask);
@@ -48,18 +48,18 @@ export class Guard {
 
   /** Ends the servers and removes what they had. */
   async end(): Promise<void> {
-    if (!this.#guardian.connected) return;
+    if (!this.#owner.connected) return;
     await this.#ask({ kind: "end" });
-    this.#guardian.disconnect();
+    this.#owner.disconnect();
   }
 
   async #ask(request: Request): Promise<ServerFacts | null> {
-    if (!this.#guardian.connected) throw new Error("The guardian of the servers is gone.");
+    if (!this.#owner.connected) throw new Error("The process that owns the servers is gone.");
     this.#calls += 1;
     const waiting = Promise.withResolvers<ServerFacts | null>();
     this.#waiting.set(this.#calls, waiting);
-    this.#guardian.channel?.ref();
-    this.#guardian.send({ call: this.#calls, request });
+    this.#owner.channel?.ref();
+    this.#owner.send({ call: this.#calls, request });
     return waiting.promise;
   }
 
@@ -67,14 +67,14 @@ export class Guard {
     if (reply.kind === "death") return console.error(`\n*** ${reply.sentence} ***\n`);
     const waiting = this.#waiting.get(reply.call);
     this.#waiting.delete(reply.call);
-    if (this.#waiting.size === 0) this.#guardian.channel?.unref();
+    if (this.#waiting.size === 0) this.#owner.channel?.unref();
     if (reply.kind === "value") waiting?.resolve(reply.value);
     else waiting?.reject(new Error(reply.message));
   }
 
   #giveUp(): void {
     for (const { reject } of this.#waiting.values()) {
-      reject(new Error("The guardian of the servers ended before it answered."));
+      reject(new Error("The process that owns the servers ended before it answered."));
     }
     this.#waiting.clear();
   }
@@ -106,7 +106,7 @@ export class GuardedServer implements AsyncDisposable {
     return this.#facts.version;
   }
 
-  /** Where the data folders are that other guardians may copy. */
+  /** Where the data folders are that other owner processes may copy. */
   get templates(): string {
     return this.#facts.templates;
   }

@@ -1,4 +1,4 @@
-/** The servers of one guardian, and the temporary folder that holds all they have. */
+/** The servers of one owner process, and the temporary folder with all their files. */
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -43,7 +43,7 @@ export interface Started {
   readonly folder: string;
 }
 
-export class Household {
+export class ServerPool {
   readonly #folder = mkdtempSync(join(tmpdir(), "holdfast-servers-"));
   readonly #account = serverAccount();
   readonly #templates: Templates;

@@ -38,7 +38,7 @@ import { reportRoute } from "../reports/routes.ts";
 import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
 import { statsRoutes } from "../stats/routes.ts";
-import { effectRoutes, emitRoute, rerunRoutes } from "../steps/routes.ts";
+import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
@@ -211,8 +211,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       list: (id, options) => jobs.reports(id, options),
       watch: (id, options) => jobs.watch(id, options),
     }),
-    ...effectRoutes(jobs),
-    ...rerunRoutes({ jobs, redaction: holdfast.redaction }),
+    ...routesOf(holdfast, stepOperations),
     ...routesOf(holdfast, explainOperations),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...routesOf(holdfast, leaseOperations),
@@ -235,7 +234,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(holdfast, scheduleOperations),
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
-    emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
+    ...routesOf(holdfast, eventOperations),
     streamRoute(feed, runtime),
   ];
 }

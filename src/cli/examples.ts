@@ -50,9 +50,6 @@ queues resume mail
 alerts test
 doctor --quick
 doctor --fix --reason 'after the restore'
-effects list
-effects resolve 01890a5d charge --done --result '{"paid":true}'
-effects resolve 01890a5d charge --not-done
 items list --workflow order --status paid
 items show 01890a5d
 items history 01890a5d

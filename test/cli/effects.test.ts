@@ -96,7 +96,7 @@ suite("holdfast effects", () => {
     const [id = ""] = ids;
     assertRefused(await desk.holdfast(["effects", "resolve", id, "charge"]), 2, /--not-done/);
     const wrong = ["effects", "resolve", id, "charge", "--not-done", "--result", "1"];
-    assertRefused(await desk.holdfast(wrong), 2, /--result requires --done/);
+    assertRefused(await desk.holdfast(wrong), 2, /result: requires --done/);
     const typo = await desk.holdfast(["effects", "resolve", id.slice(0, 30), "chrage", "--done"]);
     assertRefused(typo, 4, /has no effect 'chrage' in doubt\. In doubt: charge\./);
     const nobody = ["effects", "resolve", id.replace(/^../, "ff"), "charge", "--done"];

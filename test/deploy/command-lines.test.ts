@@ -98,7 +98,8 @@ function problemOf([name = "", ...rest]: readonly string[]): string | null {
   const [first] = rest;
   const part = named.commands.find((each) => each.name() === first);
   if (part !== undefined) return refusalOf(part, rest.slice(1));
-  return refusalOf(named.commands.find((each) => each.name() === "list") ?? named, rest);
+  const initial = named.commands.find((each) => ["list", "show"].includes(each.name()));
+  return refusalOf(initial ?? named, rest);
 }
 
 function refusalOf(command: Command, words: string[]): string | null {

@@ -31,6 +31,7 @@ import {
   statusValues,
 } from "../api.gen.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
+import { explainedBy, Held } from "./held.tsx";
 import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
 import { bulkFilter, chipsOf, searchOf, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
@@ -217,6 +218,7 @@ function List({
   const { operator } = useMay();
   const all = rows.length > 0 && rows.every(({ id }) => selection.ids.has(id));
   const some = rows.some(({ id }) => selection.ids.has(id));
+  const explained = useMemo(() => explainedBy(rows), [rows]);
   if (rows.length === 0) return <NoJobs list={list} query={query} />;
   return (
     <section class="panel" aria-label="Jobs">
@@ -263,6 +265,7 @@ function List({
             <Row
               key={job.id}
               job={job}
+              by={explained.get(job.id) ?? null}
               isAt={index === cursor.at}
               selected={selection.ids.has(job.id)}
               toggle={operator ? selection.toggle : null}
@@ -280,7 +283,13 @@ function ranMs({ ranMs: took, claimedAt, status }: FoundJob): number | null {
 }
 
 /** What a job does, or why it does not. */
-export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
+export function Why({
+  job,
+  by,
+}: {
+  readonly job: FoundJob;
+  readonly by: string | null;
+}): JSX.Element {
   const { status, lastError, dueAt, lockedBy, inDoubt } = job;
   const queues = useRead("overview").data?.queues;
   if (inDoubt !== null)
@@ -327,16 +336,19 @@ export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
     );
   if (status === "failed" || status === "expired")
     return <>{lastError === null ? "" : errorLine(job)}</>;
-  return <>{status === "pending" ? "Pending" : ""}</>;
+  return status === "pending" ? <Held by={by} /> : <></>;
 }
 
 function Row({
   job,
+  by,
   isAt,
   selected,
   toggle,
 }: {
   readonly job: FoundJob;
+  /** The job whose explanation is its own too. */
+  readonly by: string | null;
   readonly isAt: boolean;
   readonly selected: boolean;
   readonly toggle: ((id: string) => void) | null;
@@ -371,7 +383,7 @@ function Row({
         <span class="sub">
           {name}
           <br />
-          <Why job={job} />
+          <Why job={job} by={by} />
         </span>
       </td>
       <td class="hide-sm mono dim keyc" title={job.key ?? job.id}>
@@ -382,7 +394,7 @@ function Row({
         {job.attempts} of {job.maxAttempts}
       </td>
       <td class="fill hide-sm dim" title={job.lastError === null ? undefined : errorLine(job)}>
-        <Why job={job} />
+        <Why job={job} by={by} />
       </td>
       <td class="num hide-md dim">{ran === null ? <span class="faint">–</span> : f.span(ran)}</td>
       <td class="num nowrap dim">

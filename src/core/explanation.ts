@@ -163,6 +163,8 @@ export interface JobReasons extends Obstacles {
     readonly before: number;
     /** Whether there are more than that. */
     readonly isMore: boolean;
+    /** The workers that could run it, if each runs as many jobs as it may; null: one of them has room. */
+    readonly busy: Busy | null;
   };
   /** It is the next job that a worker takes. */
   next: {

@@ -272,7 +272,7 @@ function inLine(
     return {
       reason: "behind",
       sentence: full === null ? `${ahead}.` : `${ahead}, and ${full}.`,
-      facts: { queue, lane, before: before.count, isMore: before.isMore },
+      facts: { queue, lane, before: before.count, isMore: before.isMore, busy },
     };
   }
   if (busy !== null) {

@@ -192,14 +192,14 @@ export const explanations: Group = (open) => {
     const urgent = await enqueueOne(store, { priority: 9 });
     const last = jobs.at(-1)?.id ?? "";
     await assertWhy(store, urgent.id, "next", { queue: "default" });
-    const place = { queue: "default", lane: null, isMore: false };
+    const place = { queue: "default", lane: null, isMore: false, busy: null };
     await assertWhy(store, last, "behind", { ...place, before: 4 });
     const inLane = await enqueueOne(store, { lane: "acme" });
     await assertWhy(store, inLane.id, "next", { queue: "default" });
     await store.jobs.enqueue(Array.from({ length: 500 }, () => newJob({ lane: "acme" })));
     await store.jobs.enqueue(Array.from({ length: 501 }, () => newJob({ lane: "acme" })));
     const late = await enqueueOne(store, { lane: "acme", priority: -1 });
-    const behind = { queue: "default", lane: "acme", before: 1_000, isMore: true };
+    const behind = { queue: "default", lane: "acme", before: 1_000, isMore: true, busy: null };
     await assertWhy(store, late.id, "behind", behind);
     await store.queues.pause("default", ada());
     const facts = { queue: "default", by: "ada", at: clock.now(), why: "the provider is down" };

@@ -20,55 +20,55 @@ import { SchedulePage, SchedulesPage } from "./pages/schedules.tsx";
 import { WorkerPage, WorkersPage } from "./pages/workers.tsx";
 import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
 import { Btn, Head } from "./parts.tsx";
+import { type PagePath, titles } from "./paths.ts";
 import { startRouter, to, usePlace } from "./router.ts";
 import { SignIn, Unnamed } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
 import { applyTheme } from "./theme.ts";
 
-interface Page {
-  readonly title: string;
-  readonly view: (id: string) => JSX.Element;
-}
+type View = (id: string) => JSX.Element;
 
-/** By the first part of the path, with a slash if another part follows. A map has no names of its own, as objects do. */
-const PAGES: ReadonlyMap<string, Page> = new Map(
-  Object.entries({
-    "": { title: "Overview", view: () => <OverviewPage /> },
-    jobs: { title: "Jobs", view: () => <JobsPage /> },
-    "jobs/": { title: "Job", view: (id) => <JobPage key={id} id={id} /> },
-    enqueue: { title: "Enqueue", view: () => <EnqueuePage /> },
-    bulk: { title: "Bulk actions", view: () => <BulkListPage /> },
-    "bulk/": { title: "Bulk action", view: (id) => <BulkPage key={id} id={id} /> },
-    errors: { title: "Errors", view: () => <ErrorsPage /> },
-    queues: { title: "Queues", view: () => <QueuesPage /> },
-    "queues/": { title: "Queue", view: (name) => <QueuePage key={name} name={name} /> },
-    schedules: { title: "Schedules", view: () => <SchedulesPage /> },
-    "schedules/": { title: "Schedule", view: (name) => <SchedulePage key={name} name={name} /> },
-    flows: { title: "Flows", view: () => <FlowsPage /> },
-    "flows/": { title: "Flow", view: (id) => <FlowPage key={id} id={id} /> },
-    workflows: { title: "Workflows", view: () => <WorkflowsPage /> },
-    "workflows/": { title: "Workflow", view: (name) => <WorkflowPage key={name} name={name} /> },
-    "items/": { title: "Item", view: (id) => <ItemPage key={id} id={id} /> },
-    workers: { title: "Workers", view: () => <WorkersPage /> },
-    "workers/": { title: "Worker", view: (id) => <WorkerPage key={id} id={id} /> },
-    locks: { title: "Locks", view: () => <LocksPage /> },
-    alerts: { title: "Alerts", view: () => <AlertsPage /> },
-    audit: { title: "Audit", view: () => <AuditPage /> },
-  } satisfies Record<string, Page>),
-);
+const views: Readonly<Record<PagePath, View>> = {
+  "": () => <OverviewPage />,
+  jobs: () => <JobsPage />,
+  "jobs/": (id) => <JobPage key={id} id={id} />,
+  enqueue: () => <EnqueuePage />,
+  bulk: () => <BulkListPage />,
+  "bulk/": (id) => <BulkPage key={id} id={id} />,
+  errors: () => <ErrorsPage />,
+  queues: () => <QueuesPage />,
+  "queues/": (name) => <QueuePage key={name} name={name} />,
+  schedules: () => <SchedulesPage />,
+  "schedules/": (name) => <SchedulePage key={name} name={name} />,
+  flows: () => <FlowsPage />,
+  "flows/": (id) => <FlowPage key={id} id={id} />,
+  workflows: () => <WorkflowsPage />,
+  "workflows/": (name) => <WorkflowPage key={name} name={name} />,
+  "items/": (id) => <ItemPage key={id} id={id} />,
+  workers: () => <WorkersPage />,
+  "workers/": (id) => <WorkerPage key={id} id={id} />,
+  locks: () => <LocksPage />,
+  alerts: () => <AlertsPage />,
+  audit: () => <AuditPage />,
+};
+
+function isPage(path: string): path is PagePath {
+  return Object.hasOwn(titles, path);
+}
 
 function App(): JSX.Element {
   const who = useStore(session);
   const { path } = usePlace();
   const [first = "", id] = path;
-  const page = path.length > 2 ? undefined : PAGES.get(id === undefined ? first : `${first}/`);
+  const wanted = id === undefined ? first : `${first}/`;
+  const page = path.length <= 2 && isPage(wanted) ? wanted : null;
   useEffect(() => {
-    document.title = `${page?.title ?? "Not found"}${id === undefined ? "" : ` ${id.slice(0, 40)}`} · Holdfast`;
+    document.title = `${page === null ? "Not found" : titles[page]}${id === undefined ? "" : ` ${id.slice(0, 40)}`} · Holdfast`;
   }, [page, id]);
   if (who === "out") return <SignIn />;
   if (who === "unnamed") return <Unnamed />;
   if (who === null) return <p class="sr">Looking …</p>;
-  return <Frame who={who}>{page === undefined ? <NotFound /> : page.view(id ?? "")}</Frame>;
+  return <Frame who={who}>{page === null ? <NotFound /> : views[page](id ?? "")}</Frame>;
 }
 
 function NotFound(): JSX.Element {

@@ -23,9 +23,13 @@ const HOLDS: ReadonlySet<Explanation["reason"]> = new Set([
 /** Which job each pending one is explained by: the first of the list that has the same queue, lane and task. */
 export function explainedBy(jobs: readonly FoundJob[]): ReadonlyMap<string, string> {
   const pending = jobs.filter(({ status }) => status === "pending");
-  const alike = Map.groupBy(pending, ({ queue, lane, task }) => JSON.stringify([queue, lane, task]));
+  const alike = Map.groupBy(pending, ({ queue, lane, task }) =>
+    JSON.stringify([queue, lane, task]),
+  );
   const asked = [...alike.values()].slice(0, ASKED_MAX);
-  return new Map(asked.flatMap((group) => group.map(({ id }) => [id, group[0]?.id ?? id] as const)));
+  return new Map(
+    asked.flatMap((group) => group.map(({ id }) => [id, group[0]?.id ?? id] as const)),
+  );
 }
 
 /** Of a pending job whose queue is open and served. */

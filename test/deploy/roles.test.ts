@@ -38,7 +38,9 @@ describe("database roles", () => {
     );
     assert.ok(files.length > 400, `${files.length} files`);
     const found = files.flatMap((path) =>
-      linesThatUseIt(readFileSync(join(ROOT, path), "utf8")).map((line) => `${path}: ${line.trim()}`),
+      linesThatUseIt(readFileSync(join(ROOT, path), "utf8")).map(
+        (line) => `${path}: ${line.trim()}`,
+      ),
     );
     assert.deepEqual(found, []);
   });
@@ -62,7 +64,10 @@ describe("database roles", () => {
       "CREATE USER 'holdfast'@'%'",
       'user: "holdfast",',
     ];
-    assert.deepEqual(bad.filter((line) => linesThatUseIt(line).length === 0), []);
+    assert.deepEqual(
+      bad.filter((line) => linesThatUseIt(line).length === 0),
+      [],
+    );
     const good = [
       "postgres://app:secret@holdfast/holdfast",
       "POSTGRES_DB: holdfast",
@@ -71,6 +76,9 @@ describe("database roles", () => {
       "journalctl -u holdfast",
       "docker compose --project-name holdfast",
     ];
-    assert.deepEqual(good.filter((line) => linesThatUseIt(line).length > 0), []);
+    assert.deepEqual(
+      good.filter((line) => linesThatUseIt(line).length > 0),
+      [],
+    );
   });
 });

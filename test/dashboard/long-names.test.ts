@@ -1,0 +1,235 @@
+/** Every page and every dialog can be used by all people, with names as long as people make them. */
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Page } from "playwright-core";
+import { type PagePath, titles } from "../../page/paths.ts";
+import { sql } from "../../src/database/sql.ts";
+import { tempFolder } from "../support/folder.ts";
+import { everyNth } from "../support/scale.ts";
+import { missing } from "../support/servers.ts";
+import { closeBrowser, findingsOn } from "./browser.ts";
+import { PAUSED, QUEUE, Town } from "./town.ts";
+
+/** Addresses of each page: of a new page there must be one. */
+function addressesOf({ ids, workers }: Town, jobs: Jobs): Record<PagePath, readonly string[]> {
+  return {
+    "": ["", "?range=7d"],
+    jobs: ["jobs", "jobs?status=pending", "jobs?status=failed", "jobs?task=nothing"],
+    "jobs/": [jobs.failed, jobs.running, jobs.retry, ids.packed, ids.doubt, "0"].map(
+      (id) => `jobs/${id}`,
+    ),
+    enqueue: ["enqueue"],
+    bulk: ["bulk"],
+    "bulk/": [`bulk/${ids.bulk}`],
+    errors: ["errors", "errors?state=muted"],
+    queues: ["queues"],
+    "queues/": [`queues/${QUEUE}`, `queues/${PAUSED}`],
+    schedules: ["schedules"],
+    "schedules/": [`schedules/${ids.schedule}`],
+    flows: ["flows", "flows?kind=batch"],
+    "flows/": [ids.flow, ids.failedFlow].map((id) => `flows/${id}`),
+    workflows: ["workflows"],
+    "workflows/": [`workflows/${ids.workflow}`],
+    "items/": [`items/${ids.item}`],
+    workers: ["workers", "workers?stopped=true"],
+    "workers/": [`workers/${workers[0]?.id}`, `workers/${jobs.lostWorker}`],
+    locks: ["locks"],
+    alerts: ["alerts", "alerts?which=all"],
+    audit: ["audit"],
+  };
+}
+
+interface Jobs {
+  readonly failed: string;
+  readonly running: string;
+  readonly retry: string;
+  readonly lostWorker: string;
+}
+
+interface Dialog {
+  readonly path: string;
+  /** The buttons that lead to it, the last of which opens it. */
+  readonly press: readonly RegExp[];
+  readonly prepare?: (page: Page) => Promise<void>;
+}
+
+async function selectAll(page: Page): Promise<void> {
+  await page.getByRole("checkbox", { name: /^Select all/ }).check();
+}
+
+/** The server never leaves it like this for as long as a test takes. */
+async function answers(page: Page, url: RegExp, change: (json: never) => object): Promise<void> {
+  await page.route(url, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: change((await response.json()) as never) });
+  });
+  await page.reload();
+}
+
+const running = (page: Page) =>
+  answers(page, /\/api\/v1\/bulk\/[^/]+$/, (action: object) => ({ ...action, status: "running" }));
+
+const allPaused = (page: Page) =>
+  answers(page, /\/api\/v1\/overview$/, (overview: { queues: object[] }) => ({
+    ...overview,
+    queues: overview.queues.map((queue) => ({
+      ...queue,
+      paused: { at: 1_800_000_000_000, by: "ada", reason: null },
+    })),
+  }));
+
+/** By the function that asks: of each there must be one. */
+function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly Dialog[]> {
+  const [failed, pending] = ["jobs?status=failed", "jobs?status=pending"];
+  return {
+    "frame.tsx Keys": [{ path: "", press: [/^(Keyboard|\?)/] }],
+    "bulk.tsx askStop": [{ path: `bulk/${ids.bulk}`, press: [/^Stop…/], prepare: running }],
+    "errors.tsx askResolve": [{ path: "errors", press: [/^Resolve…/] }],
+    "errors.tsx askState": [{ path: "errors", press: [/^Mute…/] }],
+    "flows.tsx askFlow": [
+      { path: `flows/${ids.flow}`, press: [/^Cancel…/] },
+      { path: `flows/${ids.failedFlow}`, press: [/^Retry .*…/] },
+    ],
+    "item.tsx askMove": [{ path: `items/${ids.item}`, press: [/→ .*…$/] }],
+    "item.tsx askData": [{ path: `items/${ids.item}`, press: [/^Change…/] }],
+    "job-actions.tsx askAct": [
+      { path: `jobs/${jobs.failed}`, press: [/^Delete…/] },
+      { path: pending, prepare: selectAll, press: [/^Move…/] },
+    ],
+    "job-actions.tsx askAll": [
+      { path: failed, prepare: selectAll, press: [/^All that match/, /^Retry all…/] },
+    ],
+    "job-buttons.tsx askCancel": [{ path: `jobs/${jobs.running}`, press: [/^Cancel…/] }],
+    "job-buttons.tsx askEdit": [{ path: `jobs/${jobs.failed}`, press: [/^Edit…/] }],
+    "job-buttons.tsx askRerun": [{ path: `jobs/${ids.packed}`, press: [/^Rerun from a step…/] }],
+    "job-buttons.tsx askPlanned": [
+      { path: `jobs/${ids.packed}`, press: [/^Rerun from a step…/, /^See what would happen/] },
+    ],
+    "job-buttons.tsx resolveEffect": [{ path: `jobs/${ids.doubt}`, press: [/^It happened…/] }],
+    "locks.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
+    "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
+    "schedules.tsx askNew": [{ path: "schedules", press: [/^New schedule…/] }],
+    "schedules.tsx askEdit": [{ path: `schedules/${ids.schedule}`, press: [/^Change…/] }],
+    "schedules.tsx askDelete": [{ path: `schedules/${ids.schedule}`, press: [/^Delete…/] }],
+    "verdict.tsx askResume": [{ path: `queues/${PAUSED}`, press: [/^Resume…/] }],
+    "verdict.tsx askPause": [{ path: `queues/${QUEUE}`, press: [/^Pause…/] }],
+    "verdict.tsx askPauseAll": [{ path: "", press: [/^Pause everything…/] }],
+    "verdict.tsx askResumeAll": [{ path: "", press: [/^Resume everything…/], prepare: allPaused }],
+    "workers.tsx askWorkers": [{ path: `workers/${workers[0]?.id}`, press: [/^Stop…/] }],
+  };
+}
+
+/** "errors.tsx askState" of every function of the page that opens a dialog; notice-view.tsx draws what they ask. */
+function asking(): string[] {
+  const folder = join(import.meta.dirname, "../../page");
+  const files = globSync("**/*.tsx", { cwd: folder }).filter((file) => file !== "notice-view.tsx");
+  const found = files.flatMap((file) => {
+    let name = "";
+    return readFileSync(join(folder, file), "utf8")
+      .split("\n")
+      .flatMap((line) => {
+        name = /^(?:export )?(?:async )?function (\w+)/.exec(line)?.[1] ?? name;
+        return /\bask\(\{|<dialog/.test(line) ? [`${file.replace("pages/", "")} ${name}`] : [];
+      });
+  });
+  return [...new Set(found)].toSorted();
+}
+
+/** A table that is wider than its panel is cut at the right, and a name without width cannot be read or pressed. */
+const CUT = `[
+  ...[...document.querySelectorAll(".panel table")]
+    .filter((one) => one.offsetWidth > one.closest(".panel").clientWidth + 1)
+    .map((one) => "wider than its panel: " + one.innerText.slice(0, 80)),
+  ...[...document.querySelectorAll("td a.name")]
+    .filter((one) => one.offsetParent !== null && one.offsetWidth < 10)
+    .map((one) => "too narrow to read: " + one.textContent),
+]`;
+
+describe("names of 40 letters", { skip: missing("chromium") }, () => {
+  const folder = tempFolder();
+  let town: Town;
+  let jobs: Jobs;
+  before(async () => {
+    town = await Town.open(`sqlite:${folder.file(".db")}`);
+    await town.comeToRest();
+    await town.foldErrors();
+    const [failed, busy, retry] = await Promise.all(
+      (["failed", "processing", "retry"] as const).map(async (status) => {
+        const [job] = await town.holdfast.jobs.list({ status, limit: 1 });
+        return job?.id ?? "";
+      }),
+    );
+    const [lost] = await town.all<{ id: string }>(
+      sql`select id from holdfast.worker where status = 'stopped'`,
+    );
+    jobs = { failed, running: busy, retry, lostWorker: lost?.id ?? "" } as Jobs;
+  });
+  after(async () => {
+    await town[Symbol.asyncDispose]();
+    await closeBrowser();
+    folder[Symbol.dispose]();
+  });
+
+  const open = async (path: string): Promise<Page> => {
+    const page = await town.visitors.page(path, { bypassCSP: true });
+    await page.locator(".bones").first().waitFor({ state: "detached" });
+    return page;
+  };
+
+  const findings = async (page: Page): Promise<string[]> => [
+    ...(await findingsOn(page)),
+    ...(await page.evaluate<string[]>(CUT)),
+  ];
+
+  test("axe-core finds nothing on any page, and no table is cut", async () => {
+    const addresses = addressesOf(town, jobs);
+    assert.deepEqual(Object.keys(addresses), Object.keys(titles));
+    const found: string[] = [];
+    const all = [...Object.values(addresses).flat(), "no/such/page"];
+    for (const path of everyNth(6, all, "long names")) {
+      const page = await open(path);
+      found.push(...(await findings(page)).map((one) => `${path}: ${one}`));
+      await town.visitors.leave();
+    }
+    assert.deepEqual(found, []);
+  });
+
+  test("nor in any dialog", async () => {
+    const dialogs = dialogsOf(town, jobs);
+    assert.deepEqual(Object.keys(dialogs).toSorted(), asking());
+    const found: string[] = [];
+    const all = Object.entries(dialogs).flatMap(([name, some]) =>
+      some.map((one) => ({ name, ...one })),
+    );
+    for (const { name, path, press, prepare } of everyNth(6, all, "long dialogs")) {
+      const page = await open(path);
+      await prepare?.(page);
+      for (const button of press) {
+        await page.getByRole("button", { name: button }).first().click();
+      }
+      await page.getByRole("dialog").waitFor();
+      found.push(...(await findingsOn(page)).map((one) => `${name}: ${one}`));
+      await town.visitors.leave();
+    }
+    assert.deepEqual(found, []);
+  });
+
+  test("nor where a person signs in, or an application names none", async () => {
+    for (const [code, heading] of [
+      ["UNAUTHORIZED", "Sign in"],
+      ["NO_PRINCIPAL", "…"],
+    ] as const) {
+      const page = await open("audit");
+      await page.route(/\/api\/v1\//, (route) =>
+        route.fulfill({ status: 401, json: { status: 401, code, title: heading, detail: code } }),
+      );
+      await page.reload();
+      await page.locator("main.signin h1").waitFor();
+      assert.deepEqual(await findings(page), [], code);
+      await town.visitors.leave();
+    }
+    town.visitors.complaints.length = 0; // 401 is logged by the browser, as is 404.
+  });
+});

@@ -335,8 +335,8 @@ for (const engine of ENGINES) {
         const own = jobs.filter(({ flow }) => flow === id);
         const count = (...of: string[]) => own.filter(({ status }) => of.includes(status)).length;
         const [done, failed] = [count("done"), count("failed")];
-        const live = own.length - done - failed;
-        const state = live > 0 ? "running" : failed > 0 ? "failed" : "done";
+        const left = own.length - done - failed;
+        const state = left > 0 ? "running" : failed > 0 ? "failed" : "done";
         return {
           id,
           own,
@@ -353,11 +353,11 @@ for (const engine of ENGINES) {
           sorted(await rowsOf(page, "Flows and batches", ["Name", "Kind", "State", "Jobs"])),
         async () => sorted(truth.map(({ row }) => row)),
       );
-      for (const { id, own, done, failed, live } of truth) {
+      for (const { id, own, done, failed, left } of truth) {
         await page.goto(`${town.visitors.url}flows/${id}`);
         const [all, more] = [
           `${done} of ${own.length} ${own.length === 1 ? "job" : "jobs"} done`,
-          `${failed > 0 ? `, ${failed} failed` : ""}${live > 0 ? `, ${live} to go` : ""}.`,
+          `${failed > 0 ? `, ${failed} failed` : ""}${left > 0 ? `, ${left} to go` : ""}.`,
         ];
         await page.getByText(all + more, { exact: true }).waitFor();
         await page.getByLabel(`${done} of ${own.length} done, ${failed} failed`).waitFor();

@@ -342,7 +342,7 @@ for (const engine of ENGINES) {
           own,
           done,
           failed,
-          live,
+          left,
           row: [name, kind, state, `${done} of ${own.length}`],
         };
       });

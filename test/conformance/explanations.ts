@@ -175,7 +175,11 @@ export const explanations: Group = (open) => {
     assert.deepEqual((await whyQueue(store, "default")).facts, { running, pending });
     await enqueueOne(store, { queue: "other" });
     await claimOne(store, { worker: able.id, queues: ["other"] });
-    await assertWhy(store, job.id, "workers-busy", { workers: [able.id], places: 1 });
+    const busy = { workers: [able.id], places: 1 };
+    await assertWhy(store, job.id, "workers-busy", busy);
+    const next = await enqueueOne(store, { task: job.task });
+    const behind = { queue: "default", lane: null, before: 1, isMore: false, busy };
+    await assertWhy(store, next.id, "behind", behind);
     const pause = { id: nextId(), actor: "ada", target: { worker: able.id } };
     await store.workers.command({ ...pause, desiredState: "pause" });
     await assertWhy(store, job.id, "workers-paused", { workers: [able.id] });

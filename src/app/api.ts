@@ -25,6 +25,7 @@ import { leaseRoutes } from "../jobs/lease-routes.ts";
 import { type EnqueueApp, enqueueOperations, jobOperations } from "../jobs/operations.ts";
 import { jobRoutes } from "../jobs/routes.ts";
 import { lockOperations } from "../locks/operations.ts";
+import type { Ask } from "../mcp/tools.ts";
 import { Feed } from "../monitoring/feed.ts";
 import type { Observation } from "../monitoring/monitor.ts";
 import { findingOperations } from "../monitoring/operations.ts";
@@ -44,7 +45,7 @@ import { itemChangeRoutes } from "../workflows/change-routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
-import { type Ask, mcpRoute } from "./mcp.ts";
+import { mcpRoute } from "./mcp.ts";
 
 const BULK_EVERY_MS = 30_000;
 

@@ -1,12 +1,9 @@
 /** Where agents reach the API: a route beside the dashboard. The protocol is loaded with the first message. */
 import { z } from "zod";
 import { type Answer, type Call, route, type Route } from "../http-kernel/route.ts";
-import type { Reply, Requested } from "../http-kernel/server.ts";
+import type { Ask } from "../mcp/tools.ts";
 
 type AnyCall = Call<unknown, unknown, unknown>;
-
-/** The API itself: a tool call is a request to it. */
-export type Ask = (request: Requested) => Promise<Reply>;
 
 const SPECIFICATION = "https://modelcontextprotocol.io/specification/2026-07-28";
 

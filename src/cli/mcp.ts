@@ -39,7 +39,7 @@ offers the same tools at /mcp; there the token decides on the role.`,
 }
 
 async function serve(terminal: Terminal, { role, agent, ...flags }: McpOptions): Promise<void> {
-  const fixed = agent === undefined ? null : checkName("agent", agent);
+  if (agent !== undefined) checkName("agent", actorOf(agent));
   const write = takeStdout(); // the settings may be a module, which may print
   const { settings } = await readSettings(flags);
   const logger = openLog(terminal, { level: settings.logLevel });
@@ -64,7 +64,7 @@ async function serve(terminal: Terminal, { role, agent, ...flags }: McpOptions):
       tools,
       write,
       input: stdin,
-      principal: (client) => principalOf(fixed ?? client ?? "unnamed", role),
+      principal: (client) => principalOf(agent ?? client ?? "unnamed", role),
       onError: (error) => logger.error({ event: "mcp:failed", err: error }, "a request failed"),
     });
   } catch (error) {
@@ -74,8 +74,11 @@ async function serve(terminal: Terminal, { role, agent, ...flags }: McpOptions):
   }
 }
 
+/** As in the audit log. */
+const actorOf = (name: string): string => `agent:${name}`;
+
 function principalOf(name: string, role: Role): Principal {
-  return { id: "agent", name: `agent:${name}`, role, via: "stdio" };
+  return { id: "agent", name: actorOf(name), role, via: "stdio" };
 }
 
 /** Only tool calls reach the API here, and they bring their principal. */

@@ -35,7 +35,7 @@ export interface Agent {
   readonly tracestate?: string;
 }
 
-/** The API of this process. */
+/** The API of this process: a tool call is a request to it. */
 export type Ask = (request: Requested) => Promise<Reply>;
 
 const FIELDS_MAX = 50;
@@ -45,8 +45,7 @@ const FIELDS = {
   type: "array",
   items: { type: "string" },
   maxItems: FIELDS_MAX,
-  description:
-    "Return only these parts of the answer, such as jobs.id or attempts.0.error.stack@4000 (the rest of a text).",
+  description: "Return only these parts, such as jobs.id or attempts.0.error.stack@4000.",
 };
 
 export class Tools {
@@ -68,14 +67,10 @@ export class Tools {
       .map((route) => this.#tool(route));
   }
 
-  has(name: string): boolean {
-    return this.#routes.has(name);
-  }
-
-  /** Does not throw: what goes wrong is a result that says so. */
-  async call(name: string, given: Json, agent: Agent): Promise<ToolResult> {
+  /** Null: there is no such tool. Any other refusal is a result that says why. */
+  async call(name: string, given: Json, agent: Agent): Promise<ToolResult | null> {
     const route = this.#routes.get(name);
-    if (route === undefined) return refused("NO_TOOL", `There is no tool '${name}'.`);
+    if (route === undefined) return null;
     const { fields, ...args } = given;
     if (fields !== undefined && !isFields(fields)) {
       return refused("INVALID_ARGUMENT", `fields must be a list of at most ${FIELDS_MAX} texts.`);

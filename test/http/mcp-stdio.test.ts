@@ -179,6 +179,11 @@ test("it creates no database, and says on stderr what is wrong", async () => {
   const { code } = await wire.ended;
   assert.equal(code, 3);
   assert.match(wire.log, /missing\.db/);
-  const wrong = new Wire(["--role", "admin"]);
-  assert.equal((await wrong.ended).code, 2);
+  for (const wrong of [
+    ["--role", "admin"],
+    ["--agent", "x".repeat(125)],
+    ["--agent", "a\nb"],
+  ]) {
+    assert.equal((await new Wire(wrong).ended).code, 2, wrong.join(" "));
+  }
 });

@@ -1,5 +1,6 @@
 /** Tools for agents over HTTP: the role is the gate, the audit log names the agent, and the protocol's rules hold. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, describe, test } from "node:test";
@@ -59,6 +60,36 @@ test("without tokens, the audit log has what the client calls itself, if every r
   const trouble = await troubles(desk.holdfast);
   await using agent = await Agent.http(MODERN, desk.server.url);
   assert.equal(await mend(agent, desk.holdfast as never, trouble.failed), "agent:inspector");
+});
+
+test("with a handshake, no request but the first says who it is", async () => {
+  await using desk = await Desk.open();
+  const trouble = await troubles(desk.holdfast);
+  await using agent = await Agent.http("2025-11-25", desk.server.url);
+  assert.equal(await mend(agent, desk.holdfast, trouble.failed), "agent:local");
+});
+
+test("the protocol is loaded with the first message", () => {
+  const files = ["app/server.ts", "app/dashboard.ts", "cli/main.ts", "cli/start.ts"].map(
+    (file) => new URL(`../../src/${file}`, import.meta.url).href,
+  );
+  const program = `
+    import { registerHooks } from "node:module";
+    const loaded = [];
+    registerHooks({ resolve(name, context, next) {
+      const found = next(name, context);
+      loaded.push(found.url);
+      return found;
+    } });
+    for (const file of ${JSON.stringify(files)}) await import(file);
+    console.log(loaded.length, loaded.filter((url) => url.includes("/src/mcp/")).join());
+    process.exit();`;
+  const args = ["--input-type=module", "--eval", program];
+  const [count, ours] = execFileSync(process.execPath, args, { encoding: "utf8" })
+    .trim()
+    .split(" ");
+  assert.ok(Number(count) > 100);
+  assert.equal(ours, undefined);
 });
 
 test("a dashboard in an application has it too, below its path, for the person that the application names", async () => {

@@ -719,7 +719,7 @@ export type GetJobResponse = {
 export type GetQueueResponse = {
   /** Milliseconds since the Unix epoch. */
   readonly countedAt: number;
-  readonly queue: Queue;
+  readonly queue: QueueView;
   /** Found within the last few seconds. Null: the database took too long. */
   readonly unclaimable: readonly Unclaimable[] | null;
 };
@@ -1067,14 +1067,10 @@ export type ListLocksResponse = {
   readonly locks: readonly Lock[];
 };
 
-export type ListQueueSettingsResponse = {
-  readonly queues: readonly QueueSettings[];
-};
-
 export type ListQueuesResponse = {
   /** Milliseconds since the Unix epoch. */
   readonly countedAt: number;
-  readonly queues: readonly Queue[];
+  readonly queues: readonly QueueView[];
 };
 
 export type ListScheduleRunsResponse = {
@@ -1422,7 +1418,9 @@ export type PauseAllQueuesRequest = {
 };
 
 export type PauseAllQueuesResponse = {
+  /** Those that were changed, by name. */
   readonly queues: readonly string[];
+  /** Those that are paused now. */
   readonly paused: readonly string[];
 };
 
@@ -1496,47 +1494,6 @@ export type Queue = {
   readonly oldestPendingAt: number | null;
 };
 
-/** Omitted fields do not change; null removes a setting. */
-export type QueueChange = {
-  readonly concurrency?: number | null;
-  readonly rate?: {
-    readonly count: number;
-    /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
-    readonly per: string | number;
-    readonly burst?: number;
-  } | null;
-  readonly eachLane?: {
-    readonly concurrency?: number | null;
-    readonly rate?: {
-      readonly count: number;
-      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
-      readonly per: string | number;
-      readonly burst?: number;
-    } | null;
-  } | null;
-  readonly lanes?: Readonly<Record<string, {
-    readonly concurrency?: number | null;
-    readonly rate?: {
-      readonly count: number;
-      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
-      readonly per: string | number;
-      readonly burst?: number;
-    } | null;
-    readonly weight?: number | null;
-  } | null>>;
-  readonly tasks?: Readonly<Record<string, {
-    readonly concurrency?: number | null;
-    readonly rate?: {
-      readonly count: number;
-      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
-      readonly per: string | number;
-      readonly burst?: number;
-    } | null;
-  } | null>>;
-  readonly ageing?: string | number | null;
-  readonly reason?: string;
-};
-
 /** Why the jobs of a queue do not start. */
 export type QueueExplanation = {
   readonly queue: string;
@@ -1595,6 +1552,77 @@ export type QueueSettings = {
       readonly burst: number;
     } | null;
   }>>;
+};
+
+/** The settings of a queue that was paused or resumed. */
+export type QueueState = {
+  readonly name: string;
+  /** Who paused the queue, when and why; null: it is not paused. */
+  readonly paused: {
+    /** Milliseconds since the Unix epoch. */
+    readonly at: number;
+    readonly by: string;
+    readonly reason: string | null;
+  } | null;
+  readonly ageingMs: number | null;
+  readonly limits: {
+    /** Maximum number of running jobs in all processes; null: no limit. */
+    readonly concurrency: number | null;
+    readonly rate: {
+      readonly count: number;
+      readonly periodMs: number;
+      readonly burst: number;
+    } | null;
+  };
+  readonly eachLane: {
+    /** Maximum number of running jobs in all processes; null: no limit. */
+    readonly concurrency: number | null;
+    readonly rate: {
+      readonly count: number;
+      readonly periodMs: number;
+      readonly burst: number;
+    } | null;
+  };
+  readonly lanes: Readonly<Record<string, {
+    /** Maximum number of running jobs in all processes; null: no limit. */
+    readonly concurrency: number | null;
+    readonly rate: {
+      readonly count: number;
+      readonly periodMs: number;
+      readonly burst: number;
+    } | null;
+    readonly weight: number;
+  }>>;
+  readonly tasks: Readonly<Record<string, {
+    /** Maximum number of running jobs in all processes; null: no limit. */
+    readonly concurrency: number | null;
+    readonly rate: {
+      readonly count: number;
+      readonly periodMs: number;
+      readonly burst: number;
+    } | null;
+  }>>;
+  /** False: it already was as was wanted. */
+  readonly changed: boolean;
+};
+
+/** A queue with its job counts by status, and its settings. */
+export type QueueView = {
+  readonly queue: string;
+  readonly counts: {
+    readonly scheduled: number;
+    readonly pending: number;
+    readonly processing: number;
+    readonly waiting: number;
+    readonly retry: number;
+    readonly done: number;
+    readonly failed: number;
+    readonly cancelled: number;
+    readonly expired: number;
+  };
+  readonly oldestPendingAt: number | null;
+  /** Null: it has none. */
+  readonly settings: QueueSettings | null;
 };
 
 export type ReadyResponse = {
@@ -1765,7 +1793,9 @@ export type ResumeAllQueuesRequest = {
 };
 
 export type ResumeAllQueuesResponse = {
+  /** Those that were changed, by name. */
   readonly queues: readonly string[];
+  /** Those that are paused now. */
   readonly paused: readonly string[];
 };
 
@@ -2014,6 +2044,46 @@ export type Session = {
   readonly now: number;
   /** Whether redaction rules hide parts of data. */
   readonly redacts: boolean;
+};
+
+export type SetQueueRequest = {
+  readonly concurrency?: number | null;
+  readonly rate?: {
+    readonly count: number;
+    /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
+    readonly per: string | number;
+    readonly burst?: number;
+  } | null;
+  readonly eachLane?: {
+    readonly concurrency?: number | null;
+    readonly rate?: {
+      readonly count: number;
+      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
+      readonly per: string | number;
+      readonly burst?: number;
+    } | null;
+  } | null;
+  readonly lanes?: Readonly<Record<string, {
+    readonly concurrency?: number | null;
+    readonly rate?: {
+      readonly count: number;
+      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
+      readonly per: string | number;
+      readonly burst?: number;
+    } | null;
+    readonly weight?: number | null;
+  } | null>>;
+  readonly tasks?: Readonly<Record<string, {
+    readonly concurrency?: number | null;
+    readonly rate?: {
+      readonly count: number;
+      /** Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m. */
+      readonly per: string | number;
+      readonly burst?: number;
+    } | null;
+  } | null>>;
+  readonly ageing?: string | number | null;
+  readonly reason?: string;
 };
 
 export type SetWorkerLimitRequest = {
@@ -2495,18 +2565,6 @@ export interface Reads {
     };
     result: ListLeasesResponse;
   };
-  /** List queues with their job counts. */
-  queues: {
-    input: {};
-    result: ListQueuesResponse;
-  };
-  /** One queue and its unclaimable jobs. */
-  "queues/{name}": {
-    input: {
-      readonly name: string;
-    };
-    result: GetQueueResponse;
-  };
   /** How many jobs there are, by status. */
   counts: {
     input: {
@@ -2527,6 +2585,30 @@ export interface Reads {
   stats: {
     input: {};
     result: GetStatsResponse;
+  };
+  /** List queues with their job counts, pauses and limits. */
+  queues: {
+    input: {};
+    result: ListQueuesResponse;
+  };
+  /** One queue: its job counts, its settings and its unclaimable jobs. */
+  "queues/{name}": {
+    input: {
+      readonly name: string;
+    };
+    result: GetQueueResponse;
+  };
+  /** Get the settings of a queue. */
+  "queues/{name}/settings": {
+    input: {
+      readonly name: string;
+    };
+    result: QueueSettings;
+  };
+  /** All limits of queues, and how much of each is in use. */
+  limits: {
+    input: {};
+    result: ListLimitsResponse;
   };
   /** Whether all is well, and if not, what is wrong and which command mends it. */
   status: {
@@ -2608,11 +2690,6 @@ export interface Reads {
     };
     result: JobStory;
   };
-  /** All limits of queues, and how much of each is in use. */
-  limits: {
-    input: {};
-    result: ListLimitsResponse;
-  };
   /** How the service is: figures, queues, workers and alerts. */
   overview: {
     input: {};
@@ -2644,18 +2721,6 @@ export interface Reads {
       readonly range?: "1h" | "4h" | "24h" | "7d";
     };
     result: LockHeat;
-  };
-  /** List the queues that have settings. */
-  "queue-settings": {
-    input: {};
-    result: ListQueueSettingsResponse;
-  };
-  /** Get the settings of a queue. */
-  "queues/{name}/settings": {
-    input: {
-      readonly name: string;
-    };
-    result: QueueSettings;
   };
   /** Read the audit log. */
   audit: {
@@ -3009,6 +3074,37 @@ export interface Writes {
     input: ResetExpiredLeasesRequest;
     result: ResetExpiredLeasesResponse;
   };
+  /** Set limits, weights and ageing; omitted fields do not change, null removes a setting. */
+  "queues/{name}/settings": {
+    input: {
+      readonly name: string;
+    } & SetQueueRequest;
+    result: QueueSettings;
+  };
+  /** Pause a queue: workers claim none of its jobs. */
+  "queues/{name}/pause": {
+    input: {
+      readonly name: string;
+    } & PauseQueueRequest;
+    result: QueueState;
+  };
+  /** Resume a paused queue. */
+  "queues/{name}/resume": {
+    input: {
+      readonly name: string;
+    } & ResumeQueueRequest;
+    result: QueueState;
+  };
+  /** Pause all queues, in one transaction: workers claim no job. */
+  "pause-all": {
+    input: PauseAllQueuesRequest;
+    result: PauseAllQueuesResponse;
+  };
+  /** Resume the queues that pause-all paused; others stay paused. */
+  "resume-all": {
+    input: ResumeAllQueuesRequest;
+    result: ResumeAllQueuesResponse;
+  };
   /** Resolve a kind of error; it is open again when it comes back. */
   "errors/{id}/resolve": {
     input: {
@@ -3034,37 +3130,6 @@ export interface Writes {
   "locks/release": {
     input: ReleaseLockRequest;
     result: ReleaseLockResponse;
-  };
-  /** Set limits, weights and ageing. */
-  "queues/{name}/settings": {
-    input: {
-      readonly name: string;
-    } & QueueChange;
-    result: QueueSettings;
-  };
-  /** Pause a queue: workers claim none of its jobs. */
-  "queues/{name}/pause": {
-    input: {
-      readonly name: string;
-    } & PauseQueueRequest;
-    result: QueueSettings;
-  };
-  /** Resume a paused queue. */
-  "queues/{name}/resume": {
-    input: {
-      readonly name: string;
-    } & ResumeQueueRequest;
-    result: QueueSettings;
-  };
-  /** Pause all queues, in one transaction: workers claim no job. */
-  "pause-all": {
-    input: PauseAllQueuesRequest;
-    result: PauseAllQueuesResponse;
-  };
-  /** Resume the queues that pause-all paused; others stay paused. */
-  "resume-all": {
-    input: ResumeAllQueuesRequest;
-    result: ResumeAllQueuesResponse;
   };
   /** Pause a worker: it finishes its jobs and claims no new ones. */
   "workers/{id}/pause": {

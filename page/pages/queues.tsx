@@ -1,6 +1,6 @@
 /** Where do jobs wait, for how long, and what holds them? */
 import type { JSX } from "preact";
-import type { LimitInUse, Overview, OverviewQueue, QueueChange } from "../api.gen.ts";
+import type { LimitInUse, Overview, OverviewQueue, SetQueueRequest } from "../api.gen.ts";
 import { post } from "../client.ts";
 import { Gauge, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
@@ -342,7 +342,7 @@ function askLimit(queue: string, given: LimitInUse | null): void {
         concurrency: text("concurrency") === "" ? null : Number(text("concurrency")),
         rate: text("count") === "" ? null : { count: Number(text("count")), per: text("per") },
       };
-      const bodies: Readonly<Record<string, QueueChange>> = {
+      const bodies: Readonly<Record<string, SetQueueRequest>> = {
         queue: limit,
         lanes: { eachLane: limit },
         lane: { lanes: { [text("name")]: limit } },

@@ -31,14 +31,14 @@ import type { Observation } from "../monitoring/monitor.ts";
 import { findingOperations } from "../monitoring/operations.ts";
 import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
 import { routesOf } from "../operations/route.ts";
-import { queueRoutes } from "../queues/routes.ts";
+import { queueOperations } from "../queues/operations.ts";
 import { leaseOperations, workerOperations } from "../registry/operations.ts";
 import { prospectsOf } from "../registry/tasks.ts";
 import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
 import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
-import { statsRoutes } from "../stats/routes.ts";
+import { statsRoutes, unclaimableBy } from "../stats/routes.ts";
 import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
@@ -216,17 +216,9 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(holdfast, explainOperations),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...routesOf(holdfast, leaseOperations),
-    ...statsRoutes({
-      runtime,
-      latest,
-      minutes: () => monitor?.latest()?.minutes ?? [],
-      series: (wanted) => store.stats.series(wanted),
-      marks: (from) => store.dashboard.marks(from),
-      unclaimable: (filter) => store.workers.unclaimable(filter),
-    }),
+    ...queueRoutes(parts, latest),
     ...pageRoutes(parts, tasks, latest),
     ...routesOf(holdfast, lockOperations),
-    ...queueRoutes(holdfast.queues),
     ...routesOf(holdfast, auditOperations),
     ...routesOf(sharedVerification(holdfast.audit, runtime), verifyOperations),
     ...routesOf(parts, findingOperations),
@@ -237,6 +229,29 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...itemChangeRoutes(items),
     ...routesOf(holdfast, eventOperations),
     streamRoute(feed, runtime),
+  ];
+}
+
+/** Queues and statistics show the counts that a server keeps. */
+function queueRoutes({ holdfast, monitor }: ApiParts, latest: LatestCounts): Route[] {
+  const { store, runtime, queues } = holdfast;
+  const unclaimable = unclaimableBy({
+    runtime,
+    unclaimable: (filter) => store.workers.unclaimable(filter),
+  });
+  const kept = {
+    counts: () => latest.counts(),
+    unclaimable: (queue: string) => unclaimable(queue).get(),
+  };
+  return [
+    ...statsRoutes({
+      latest,
+      minutes: () => monitor?.latest()?.minutes ?? [],
+      series: (wanted) => store.stats.series(wanted),
+      marks: (from) => store.dashboard.marks(from),
+      unclaimable,
+    }),
+    ...routesOf({ queues, stats: () => holdfast.stats(), store, kept }, queueOperations),
   ];
 }
 
@@ -267,7 +282,6 @@ function pageRoutes(
           recorded: await store.dashboard.tasks(),
           workers: await store.workers.list({ alive: true, limit: WORKERS_MAX }),
         }),
-      queues: () => store.queues.list(),
     }),
   ];
 }

@@ -239,7 +239,10 @@ export class Holdfast extends Sender implements AsyncDisposable {
     const newId = makeIds(runtime);
     this.newId = newId;
     const explainer = new Explainer(store.explain);
-    this.queues = new Queues(store.queues, newId, explainer);
+    this.queues = new Queues(store.queues, newId, {
+      explain: (queue) => explainer.queue(queue),
+      running: () => store.dashboard.running(),
+    });
     this.locks = new Locks({ ...locks, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, workers: this.workers, runtime, logger, warn, version });

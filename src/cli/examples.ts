@@ -41,12 +41,6 @@ workers drain --type mailer
 workers pause --all --reason 'database upgrade'
 workers resume --all
 workers limit mailer 3
-queues list
-queues set mail --concurrency 5 --rate 100/1m
-queues set api --each-lane --rate 5/1s --concurrency 2
-queues set mail --concurrency none
-queues pause mail --reason 'mail server is down'
-queues resume mail
 alerts test
 doctor --quick
 doctor --fix --reason 'after the restore'

@@ -44,7 +44,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   workers: async () => groupOf((await import("../registry/command.ts")).workerCommands),
   schedules: async () => groupOf((await import("../schedules/operations.ts")).scheduleCommands),
   locks: async () => groupOf((await import("../locks/operations.ts")).lockCommands),
-  queues: async () => (await import("../queues/command.ts")).queuesCommand,
+  queues: async () => groupOf((await import("../queues/operations.ts")).queueCommands),
   alerts: async () => groupOf((await import("../alerts/command.ts")).alertCommands),
   doctor: async () => (await import("../doctor/command.ts")).doctorCommand,
   effects: async () => groupOf((await import("../steps/operations.ts")).effectCommands),

@@ -12,13 +12,14 @@ import type { Runtime } from "../core/runtime.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
 import type { QueueStats } from "../jobs/store.ts";
 import type { CanaryReport } from "../monitoring/canary.ts";
+import type { Running } from "../queues/limits.ts";
 import type { QueueRecord } from "../queues/store.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { MinuteStats, Series, SeriesPoint } from "../stats/spans.ts";
 import type { StatsStore } from "../stats/store.ts";
 import { type Status as Verdict, statusOf } from "./status.ts";
-import type { DashboardStore, Running } from "./store.ts";
+import type { DashboardStore } from "./store.ts";
 
 const MINUTE_MS = 60_000;
 const MINUTE_S = 60;

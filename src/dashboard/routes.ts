@@ -6,7 +6,6 @@ import { auditLine } from "../audit/operations.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { statuses } from "../core/job.ts";
-import { bareName } from "../core/name.ts";
 import type { Redaction } from "../config/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { jobExplanation } from "../explain/operations.ts";
@@ -16,10 +15,8 @@ import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
 import * as shapes from "../jobs/shapes.ts";
-import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
 import { zodOf } from "../operations/route.ts";
 import { object, text } from "../operations/shape.ts";
-import type { QueueRecord } from "../queues/store.ts";
 import {
   desiredStates,
   livenesses,
@@ -33,7 +30,7 @@ import { serviceStatus } from "./status.ts";
 import { TookTooLongError } from "./operations.ts";
 import { searchRoutes } from "./search-routes.ts";
 import { STARTABLE } from "../jobs/actions.ts";
-import type { DashboardStore, Related, Relations, Running } from "./store.ts";
+import type { DashboardStore, Related, Relations } from "./store.ts";
 
 const TAG = "dashboard";
 
@@ -117,19 +114,6 @@ const overviewSchema = z
   })
   .meta({ id: "Overview", description: "How the service is." });
 
-const limitSchema = z
-  .object({
-    queue: z.string(),
-    kind: z.enum(["queue", "lanes", "lane", "task"]).meta({
-      description: "Of the queue, of each of its lanes, of one lane, or of one task in it.",
-    }),
-    name: z.string().nullable().meta({ description: "Of the lane or the task." }),
-    concurrency: s.count.nullable(),
-    rate: z.object({ count: s.count, periodMs: z.number(), burst: s.count }).nullable(),
-    inUse: s.count.meta({ description: "Of each lane: in the lane with the most." }),
-  })
-  .meta({ id: "LimitInUse", description: "A limit, and how many jobs run under it." });
-
 interface DashboardRouteParts {
   readonly runtime: Runtime;
   readonly redaction: Redaction;
@@ -137,7 +121,6 @@ interface DashboardRouteParts {
   readonly store: DashboardStore;
   readonly story: (id: string) => Promise<object>;
   readonly tasks: () => Promise<TaskView[]>;
-  readonly queues: () => Promise<readonly QueueRecord[]>;
 }
 
 export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
@@ -145,7 +128,6 @@ export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
   return [
     ...searchRoutes(parts),
     ...jobPageRoutes(parts),
-    limitsRoute(parts),
     route({
       method: "GET",
       path: "/api/v1/overview",
@@ -161,66 +143,6 @@ export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
       },
     }),
   ];
-}
-
-function limitsRoute({ store, queues }: DashboardRouteParts): Route {
-  return route({
-    method: "GET",
-    path: "/api/v1/limits",
-    name: "listLimits",
-    tag: TAG,
-    summary: "All limits of queues, and how much of each is in use",
-    access: "viewer",
-    answers: {
-      200: {
-        description: "Counted from the leases of this moment.",
-        schema: z.object({ limits: z.array(limitSchema) }),
-      },
-    },
-    run: async () => {
-      const [all, running] = await Promise.all([queues(), store.running()]);
-      return { status: 200, json: { limits: limitsOf(all, running) } };
-    },
-  });
-}
-
-// Limits of queues with how much of each is in use.
-
-interface LimitInUse {
-  readonly queue: string;
-  readonly kind: RuleKind;
-  readonly name: string | null;
-  readonly concurrency: number | null;
-  readonly rate: Rate | null;
-  readonly inUse: number;
-}
-
-function limitsOf(queues: readonly QueueRecord[], running: readonly Running[]): LimitInUse[] {
-  return queues.flatMap(({ name: queue, rules }) => {
-    const here = running.filter((one) => one.queue === queue);
-    return rules.filter(isLimited).map((rule) => {
-      const { kind, name, concurrency, rate } = rule;
-      const inUse = usedBy(rule, here);
-      return { queue, kind, name: name === "" ? null : name, concurrency, rate, inUse };
-    });
-  });
-}
-
-function usedBy({ kind, name }: Rule, running: readonly Running[]): number {
-  switch (kind) {
-    case "queue":
-      return sum(running);
-    case "lane":
-      return sum(running.filter(({ lane }) => lane === name));
-    case "task":
-      return sum(running.filter(({ task }) => bareName(task) === name));
-    case "lanes":
-      return Math.max(0, ...[...Map.groupBy(running, ({ lane }) => lane).values()].map(sum));
-  }
-}
-
-function sum(running: readonly Running[]): number {
-  return running.reduce((all, { jobs }) => all + jobs, 0);
 }
 
 // Routes for the page of one job, and for the form that enqueues one.

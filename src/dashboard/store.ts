@@ -8,17 +8,11 @@ import { summaries } from "../jobs/list.ts";
 import { type Mark, marksSince } from "../registry/marks.ts";
 import { knownTasks, noteTasks, type TaskRecord } from "../registry/tasks.ts";
 import { find, type Hit, names, type Names } from "./names.ts";
+import type { Running } from "../queues/limits.ts";
 import { search, type SearchFilter } from "../jobs/search.ts";
 
 /** Groups of running jobs; there are as many running jobs as slots. */
 const RUNNING_MAX = 5_000;
-
-export interface Running {
-  readonly queue: string;
-  readonly task: string;
-  readonly lane: string | null;
-  readonly jobs: number;
-}
 
 export interface SearchPage {
   readonly jobs: readonly JobSummary[];

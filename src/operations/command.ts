@@ -9,7 +9,7 @@ import {
   repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { SomeFailed } from "../terminal/failure.ts";
+import { BadUsageError, SomeFailed } from "../terminal/failure.ts";
 import { type CommandKit, urlOption } from "../terminal/terminal.ts";
 import type { FlagSpec, Operation } from "./operation.ts";
 import { bareOf, type Node } from "./shape.ts";
@@ -23,14 +23,21 @@ export interface CommandGroup<App> {
   readonly parts: readonly (Operation<App> | Build<App>)[];
 }
 
+/** `queues pause --all` is another operation than `queues pause <name>`, and the same command. */
+const ALL = " --all";
+
 /** `holdfast locks`. */
 export function groupOf<App>({ name, about, parts }: CommandGroup<App>): Build<App> {
   return (kit) => {
     const group = new Command(name).description(about);
+    const byPath = new Map(
+      parts.flatMap((part) => (typeof part === "function" ? [] : [[part.cli?.command, part]])),
+    );
     for (const part of parts) {
-      if (typeof part !== "function" && part.cli === undefined) continue;
-      const command = typeof part === "function" ? part(kit) : commandOf(part)(kit);
-      group.addCommand(command, { isDefault: group.commands.length === 0 });
+      const path = typeof part === "function" ? "" : part.cli?.command;
+      if (path === undefined || path.endsWith(ALL)) continue;
+      const build = typeof part === "function" ? part : commandOf(part, byPath.get(path + ALL));
+      group.addCommand(build(kit), { isDefault: group.commands.length === 0 });
     }
     return group;
   };
@@ -43,8 +50,8 @@ export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
 }
 
-/** The command of an operation. */
-export function commandOf<App>(operation: Operation<App>): Build<App> {
+/** The command of an operation; with `--all`, of another one, which takes no arguments. */
+export function commandOf<App>(operation: Operation<App>, ofAll?: Operation<App>): Build<App> {
   const { cli, input, summary, isAudited } = operation;
   if (cli === undefined) throw new Error(`${operation.name} has no command`);
   const { command: path, about = lowered(summary), flags = {}, after } = cli;
@@ -52,31 +59,39 @@ export function commandOf<App>(operation: Operation<App>): Build<App> {
   return (kit) => {
     const command = new Command(path.split(" ").at(-1)).description(about);
     for (const [field, text] of named) {
-      command.argument(isOptional(input[field]?.node) ? `[${field}]` : `<${field}>`, text);
+      const mayMiss = ofAll !== undefined || isOptional(input[field]?.node);
+      command.argument(mayMiss ? `[${field}]` : `<${field}>`, text);
     }
     if (cli.opensNothing !== true) command.addOption(urlOption());
     for (const [field, flag] of Object.entries(flags)) {
       command.addOption(optionOf(field, (cli.typed?.[field] ?? input[field])?.node, flag));
     }
+    if (ofAll !== undefined) command.option("--all", ofAll.cli?.about);
     if (isAudited === true) command.addOption(reasonOption());
     if (after !== undefined) command.addHelpText("after", after);
-    examples.set(command, cli.examples);
+    examples.set(command, [...cli.examples, ...(ofAll?.cli?.examples ?? [])]);
     return command.action(async (...given: unknown[]) => {
-      const { url, reason, ...options } = given[named.length] as Given;
+      const { url, reason, ...options } = given[named.length] as Options;
       const typed = named.flatMap(([field], at) =>
         given[at] === undefined ? [] : [[field, given[at]] as const],
       );
       const chosen = Object.entries(flags).flatMap(([field, { flag = field, means }]) => {
         const value = options[flag];
-        return value === undefined ? [] : [[field, means ?? value] as const];
+        if (value === undefined) return [];
+        return [[field, means ?? (value instanceof Given ? value.value : value)] as const];
       });
+      const isAll = ofAll !== undefined && options["all"] === true;
+      if (ofAll !== undefined && isAll === typed.length > 0) {
+        const [text] = Object.values(cli.arguments ?? {});
+        throw new BadUsageError(`Pass ${text}, or --all, but not both.`);
+      }
       const all = Object.fromEntries([...typed, ...chosen]);
-      await perform(kit, operation, { url, input: all, reason });
+      await perform(kit, isAll ? ofAll : operation, { url, input: all, reason });
     });
   };
 }
 
-interface Given {
+interface Options {
   readonly url: string;
   readonly reason?: string;
   readonly [option: string]: unknown;
@@ -139,13 +154,22 @@ function optionOf(field: string, node: Node | undefined, flag: FlagSpec): Option
   return parser === null ? option : option.argParser(parser);
 }
 
+/** The parser of commands takes null for an empty text. */
+class Given {
+  readonly value: unknown;
+
+  constructor(value: unknown) {
+    this.value = value;
+  }
+}
+
 type Parser = (text: string, before: unknown) => unknown;
 
 /** The parser of commands adds the name of the option. */
 function explained(read: (text: string) => unknown): Parser {
   return (text) => {
     try {
-      return read(text);
+      return new Given(read(text));
     } catch (error) {
       throw new InvalidArgumentError((error as Error).message);
     }

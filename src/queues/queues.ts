@@ -20,6 +20,7 @@ import {
   whole,
 } from "../core/options.ts";
 import { defaultBurst, type Rate, type Rule } from "../limits/gates.ts";
+import { type LimitInUse, limitsInUse, type Running } from "./limits.ts";
 import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
 /** How many jobs may start in a period. */
@@ -156,26 +157,27 @@ function rateOf(field: string, given: RateOptions): Rate {
 /** Rules in one call. */
 const RULES_MAX = 100;
 
-interface Explainer {
-  queue(name: string): Promise<QueueExplanation>;
+interface Facts {
+  explain(queue: string): Promise<QueueExplanation>;
+  running(): Promise<readonly Running[]>;
 }
 
 /** Pauses and limits queues: `holdfast.queues`. */
 export class Queues {
   readonly #store: QueuesStore;
   readonly #newId: () => string;
-  readonly #explainer: Explainer;
+  readonly #facts: Facts;
 
   /** @internal Applications get it from a Holdfast. */
-  constructor(store: QueuesStore, newId: () => string, explainer: Explainer) {
+  constructor(store: QueuesStore, newId: () => string, facts: Facts) {
     this.#store = store;
     this.#newId = newId;
-    this.#explainer = explainer;
+    this.#facts = facts;
   }
 
   /** Why its pending jobs do not start, in one sentence with the facts; or that they do. */
   async explain(queue: string): Promise<QueueExplanation> {
-    return this.#explainer.queue(checkName("queue", queue));
+    return this.#facts.explain(checkName("queue", queue));
   }
 
   /** No worker takes a job from a paused queue. Jobs that run go on. Returns false if it was already paused. */
@@ -242,6 +244,12 @@ export class Queues {
   /** The queues that have settings, by name. */
   async list(): Promise<Queue[]> {
     return (await this.#store.list()).map(describe);
+  }
+
+  /** The limits of all queues, and how many jobs run under each now. */
+  async limits(): Promise<LimitInUse[]> {
+    const [queues, running] = await Promise.all([this.#store.list(), this.#facts.running()]);
+    return limitsInUse(queues, running);
   }
 
   #by(options: OperatorOptions, id?: string) {

@@ -3,11 +3,12 @@ import { z } from "zod";
 import { Cached } from "../core/wait.ts";
 import { type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { notFound } from "../http-kernel/problem.ts";
 import { route, type Route } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import type { Unclaimable } from "../jobs/store.ts";
+import { zodOf } from "../operations/route.ts";
 import type { LatestCounts } from "./counts.ts";
+import { counts, depth, unclaimable } from "./shapes.ts";
 import { type MinuteStats, type Range, RANGES, type Series } from "./spans.ts";
 
 /** The search for unclaimable jobs reads the head of every queue, so its result is cached. */
@@ -19,13 +20,12 @@ const UNCLAIMABLE_WAIT_MS = 5_000;
 const QUEUES_MAX = 1_000;
 
 interface StatsRouteParts {
-  readonly runtime: Runtime;
   readonly latest: LatestCounts;
   /** The last minutes that the monitor has seen, if one runs. */
   readonly minutes: () => readonly MinuteStats[];
   readonly series: (wanted: { range: Range; queue?: string }) => Promise<Series>;
   readonly marks: (from: number) => Promise<readonly Mark[]>;
-  readonly unclaimable: (filter?: { readonly queue: string }) => Promise<readonly Unclaimable[]>;
+  readonly unclaimable: FindUnclaimable;
 }
 
 /** What charts mark; see the registry. */
@@ -39,31 +39,28 @@ interface Mark {
 
 type Found = Cached<readonly Unclaimable[]>;
 
+export type FindUnclaimable = (queue?: string) => Found;
+
+interface UnclaimableParts {
+  readonly runtime: Runtime;
+  readonly unclaimable: (filter?: { readonly queue: string }) => Promise<readonly Unclaimable[]>;
+}
+
 /** Cached separately for all queues and for each one, so a query for one queue does not scan all. */
-function unclaimableBy({ runtime, unclaimable }: StatsRouteParts): (queue?: string) => Found {
+export function unclaimableBy({ runtime, unclaimable: find }: UnclaimableParts): FindUnclaimable {
   const times = { runtime, forMs: UNCLAIMABLE_FOR_MS, waitMs: UNCLAIMABLE_WAIT_MS };
-  const all: Found = new Cached({ ...times, ask: () => unclaimable() });
+  const all: Found = new Cached({ ...times, ask: () => find() });
   const byQueue = new Map<string, Found>();
   return (queue) => {
     if (queue === undefined) return all;
     const known = byQueue.get(queue);
     if (known !== undefined) return known;
     if (byQueue.size >= QUEUES_MAX) byQueue.clear();
-    const one: Found = new Cached({ ...times, ask: () => unclaimable({ queue }) });
+    const one: Found = new Cached({ ...times, ask: () => find({ queue }) });
     byQueue.set(queue, one);
     return one;
   };
 }
-
-const countsSchema = z.object(Object.fromEntries(statuses.map((one) => [one, s.count])));
-
-const queueSchema = z
-  .object({
-    queue: z.string(),
-    counts: countsSchema,
-    oldestPendingAt: s.instant.nullable(),
-  })
-  .meta({ id: "Queue", description: "Job counts of a queue by status." });
 
 const minuteSchema = z
   .object({
@@ -123,57 +120,10 @@ const seriesSchema = z
     description: "Figures over time; a step that was never counted is missing.",
   });
 
-const unclaimableSchema = z
-  .object({ queue: z.string(), task: z.string(), jobs: s.count, waitedMs: z.number() })
-  .meta({ id: "Unclaimable", description: "Pending jobs that no live worker can run." });
-
-const unclaimableOrNull = z
-  .array(unclaimableSchema)
-  .nullable()
-  .meta({ description: "Found within the last few seconds. Null: the database took too long." });
-
 export function statsRoutes(parts: StatsRouteParts): Route[] {
   const { latest, minutes } = parts;
-  const unclaimableIn = unclaimableBy(parts);
   const counted = { countedAt: s.instant };
   return [
-    route({
-      method: "GET",
-      path: "/api/v1/queues",
-      name: "listQueues",
-      tag: "queues",
-      summary: "List queues with their job counts",
-      access: "viewer",
-      answers: {
-        200: {
-          description: "The last counts.",
-          schema: z.object({ ...counted, queues: z.array(queueSchema) }),
-        },
-      },
-      run: async () => ({ status: 200, json: await latest.counts() }),
-    }),
-    route({
-      method: "GET",
-      path: "/api/v1/queues/{name}",
-      name: "getQueue",
-      tag: "queues",
-      summary: "One queue and its unclaimable jobs",
-      access: "viewer",
-      params: { name: s.name },
-      answers: {
-        200: {
-          description: "The last counts.",
-          schema: z.object({ ...counted, queue: queueSchema, unclaimable: unclaimableOrNull }),
-        },
-      },
-      run: async ({ params: { name } }) => {
-        const { queues, countedAt } = await latest.counts();
-        const queue = queues.find((one) => one.queue === name);
-        if (queue === undefined) throw notFound("queue of this name with jobs");
-        const unclaimable = await unclaimableIn(name).get();
-        return { status: 200, json: { countedAt, queue, unclaimable } };
-      },
-    }),
     countsRoute(parts),
     seriesRoute(parts),
     route({
@@ -188,15 +138,15 @@ export function statsRoutes(parts: StatsRouteParts): Route[] {
           description: "`minutes` is empty unless a monitor runs.",
           schema: z.object({
             ...counted,
-            queues: z.array(queueSchema),
+            queues: z.array(zodOf(depth)),
             minutes: z.array(minuteSchema),
-            unclaimable: unclaimableOrNull,
+            unclaimable: zodOf(unclaimable),
           }),
         },
       },
       run: async () => {
-        const unclaimable = await unclaimableIn().get();
-        const json = { ...(await latest.counts()), minutes: minutes(), unclaimable };
+        const stuck = await parts.unclaimable().get();
+        const json = { ...(await latest.counts()), minutes: minutes(), unclaimable: stuck };
         return { status: 200, json };
       },
     }),
@@ -235,7 +185,7 @@ function countsRoute({ latest }: StatsRouteParts): Route {
     answers: {
       200: {
         description: "The last counts, added up. Ended jobs are those of the last 7 days.",
-        schema: z.object({ countedAt: s.instant, counts: countsSchema, total: s.count }),
+        schema: z.object({ countedAt: s.instant, counts: zodOf(counts), total: s.count }),
       },
     },
     run: async ({ query: { queue } }) => {
@@ -243,9 +193,9 @@ function countsRoute({ latest }: StatsRouteParts): Route {
       const some = queues.filter((one) => queue === undefined || one.queue === queue);
       const sum = (status: Status): number =>
         some.reduce((all, one) => all + one.counts[status], 0);
-      const counts = Object.fromEntries(statuses.map((status) => [status, sum(status)]));
-      const total = Object.values(counts).reduce((all, n) => all + n, 0);
-      return { status: 200, json: { countedAt, counts, total } };
+      const byStatus = Object.fromEntries(statuses.map((status) => [status, sum(status)]));
+      const total = Object.values(byStatus).reduce((all, n) => all + n, 0);
+      return { status: 200, json: { countedAt, counts: byStatus, total } };
     },
   });
 }

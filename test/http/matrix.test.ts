@@ -44,7 +44,6 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/bulk/preview": { action: "retry", filter: { task: "mail" } },
   "POST /api/v1/bulk/start": { token: ID },
   "POST /api/v1/bulk/{id}/resume": {},
-  "GET /api/v1/queue-settings": null,
   "GET /api/v1/queues/{name}/settings": null,
   "POST /api/v1/queues/{name}/settings": { concurrency: 5 },
   "POST /api/v1/queues/{name}/pause": {},

@@ -25,8 +25,15 @@ test("queues are paused, resumed and limited over HTTP, and the audit log says b
     const kept = { count: 5, periodMs: 1_000, burst: 1 };
     assert.deepEqual(set.json["eachLane"], { concurrency: null, rate: kept });
     await ask("/queues/mail/settings", { concurrency: null });
-    const { queues } = (await ask("/queue-settings")).json as { queues: { name: string }[] };
-    assert.deepEqual(queues, [(await ask("/queues/mail/settings")).json]);
+    const { queues } = (await ask("/queues")).json as { queues: { settings: object }[] };
+    const { json: itsSettings } = await ask("/queues/mail/settings");
+    assert.deepEqual(
+      queues.map((queue) => queue.settings),
+      [itsSettings],
+    );
+    const { queue } = (await ask("/queues/mail")).json as { queue: object };
+    assert.deepEqual(queue, queues[0], "a queue without jobs that has settings");
+    assert.equal((await ask("/queues/none")).json["code"], "QUEUE_NOT_FOUND");
     const wrong = await ask("/queues/mail/settings", { concurrency: -1 });
     assert.deepEqual([wrong.status, wrong.json["field"]], [422, "concurrency"]);
     const lines = await holdfast.audit.list({ limit: 10 });

@@ -350,7 +350,7 @@ interface Source<Value> {
   readonly kind?: Kind<Value>;
 }
 
-interface Configured {
+export interface Configured {
   readonly source: object;
 }
 

@@ -4,10 +4,10 @@ import type { Job, JobStory, RerunPlan, Step } from "../api.gen.ts";
 import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh } from "../live.ts";
-import { ask, reasonIn, toast } from "../notices.ts";
+import { type Answers, ask, reasonIn, toast } from "../notices.ts";
 import { Act } from "../parts.tsx";
 import { go, to } from "../router.ts";
-import { askAct, canCancel, canDelete, canRetry } from "./job-actions.tsx";
+import { askAct, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 
 export async function retryJob(job: Job): Promise<void> {
   await post("jobs/{id}/retry", { id: job.id });
@@ -42,7 +42,6 @@ export function askCancel(job: Job): void {
 export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element {
   const { job, steps } = story;
   const isEnded = canDelete(job);
-  const waitsForTime = job.status === "scheduled" || job.status === "retry";
   return (
     <div class="acts">
       {canRetry(job) && (
@@ -50,7 +49,7 @@ export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element
           Retry
         </Act>
       )}
-      {waitsForTime && story.canRunNow && (
+      {story.canRunNow && (
         <Act kind="primary" hint="r" onClick={() => runNow(job)}>
           Run now
         </Act>
@@ -61,6 +60,12 @@ export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element
         </Act>
       )}
       {canRetry(job) && <Act onClick={() => askEdit(job)}>Edit…</Act>}
+      {canMove(job) && <Act onClick={() => askChange(job)}>Edit…</Act>}
+      {isEnded && (
+        <Act hide="sm" onClick={() => askReplay(job)}>
+          Replay…
+        </Act>
+      )}
       {canCancel(job) && (
         <Act kind="danger" onClick={() => askCancel(job)}>
           Cancel…
@@ -75,20 +80,84 @@ export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element
   );
 }
 
+function payloadField({ input }: Job) {
+  const value = JSON.stringify(input, null, 2);
+  return { name: "input", label: "Payload (JSON)", kind: "area", value, required: true } as const;
+}
+
+/** Nothing, if the payload was left as it is. */
+function newInput(job: Job, { input }: Answers): { readonly input?: unknown } {
+  const text = String(input);
+  return text === payloadField(job).value ? {} : { input: parsed(text) };
+}
+
+/** Before it runs. */
+function askChange(job: Job): void {
+  const timed = job.status !== "waiting";
+  ask({
+    title: `Change ${job.task}?`,
+    body: <p>The task’s schema checks a new payload; the old one stays in the job’s record.</p>,
+    wide: true,
+    fields: [
+      payloadField(job),
+      { name: "queue", label: "Queue", value: job.queue, required: true },
+      {
+        name: "priority",
+        label: "Priority",
+        kind: "number",
+        value: String(job.priority),
+        required: true,
+      },
+      ...(timed ? [{ name: "delay", label: "Start after, such as 10m; empty: as it is" }] : []),
+    ],
+    reason: true,
+    confirm: "Change it",
+    run: async (answers) => {
+      const queue = String(answers["queue"]);
+      const priority = Number(answers["priority"]);
+      const delay = String(answers["delay"] ?? "").trim();
+      await post("jobs/{id}/edit", {
+        id: job.id,
+        ...newInput(job, answers),
+        ...(queue === job.queue ? {} : { queue }),
+        ...(priority === job.priority ? {} : { priority }),
+        ...(delay === "" ? {} : { delay }),
+        ...reasonIn(answers),
+      });
+      refresh();
+      toast(`${job.task} is changed.`);
+    },
+  });
+}
+
+function askReplay(job: Job): void {
+  ask({
+    title: `Replay ${job.task}?`,
+    body: (
+      <p>
+        A new job with this payload, in the same queue. It repeats everything that this one did, and
+        does not take over its key.
+      </p>
+    ),
+    wide: true,
+    fields: [payloadField(job)],
+    reason: true,
+    confirm: "Replay it",
+    run: async (answers) => {
+      const input = newInput(job, answers);
+      const { id } = await post("jobs/{id}/replay", { id: job.id, ...input, ...reasonIn(answers) });
+      go(to(["jobs", id]));
+      toast(`${job.task} is enqueued as a new job.`);
+    },
+  });
+}
+
 function askEdit(job: Job): void {
   ask({
     title: `Retry ${job.task} with another payload?`,
     body: <p>The task’s schema checks it. The payload as it was stays in the job’s record.</p>,
     wide: true,
-    fields: [
-      {
-        name: "input",
-        label: "Payload (JSON)",
-        kind: "area",
-        value: JSON.stringify(job.input, null, 2),
-        required: true,
-      },
-    ],
+    fields: [payloadField(job)],
     reason: true,
     confirm: "Retry with this payload",
     run: async (answers) => {

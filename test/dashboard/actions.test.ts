@@ -146,13 +146,36 @@ for (const engine of ENGINES) {
       await desk.closePages();
     });
 
-    test("a scheduled job is made due, and moved to another queue", async () => {
+    test("a scheduled job is changed, and only what was changed is on record", async () => {
       const { scheduled } = desk.shop.ids;
       const page = await desk.page(`jobs/${scheduled}`);
-      await page.getByRole("button", { name: /^Run now/ }).click();
-      await until("it is due", async () => (await statusOf(scheduled)) === "pending");
-      assert.equal((await lineAbout(`job ${scheduled}`)).action, "job.run-now");
-      await page.goto(`${desk.url}jobs?key=cart-9033-reminder`);
+      await page.getByRole("button", { name: "Edit…" }).click();
+      await page.getByLabel("Priority").fill("5");
+      await page.getByLabel("Why").fill("it is urgent");
+      await page.getByRole("button", { name: "Change it" }).click();
+      await until("it is changed", async () => {
+        return (await desk.holdfast.jobs.get(scheduled))?.priority === 5;
+      });
+      const { action, detail, reason } = await lineAbout(`job ${scheduled}`);
+      assert.deepEqual([action, detail, reason], ["job.edit", "priority 0 to 5", "it is urgent"]);
+      await desk.closePages();
+    });
+
+    test("an ended job is replayed as a new job", async () => {
+      const { failed } = desk.shop.ids;
+      const page = await desk.page(`jobs/${failed}`);
+      await page.getByRole("button", { name: "Replay…" }).click();
+      await page.getByRole("button", { name: "Replay it" }).click();
+      await until("there is a new job", async () => {
+        const [replay] = await desk.holdfast.jobs.list({ tags: [`replay-of:${failed}`] });
+        return replay !== undefined && page.url().includes(replay.id);
+      });
+      await desk.closePages();
+    });
+
+    test("a scheduled job is moved to another queue, and made due", async () => {
+      const { scheduled } = desk.shop.ids;
+      const page = await desk.page("jobs?key=cart-9033-reminder");
       await page.getByRole("checkbox", { name: /^Select (?!all)/ }).check();
       await page.getByRole("button", { name: "Move…" }).click();
       await page.getByLabel("To queue").fill("letters");
@@ -161,6 +184,10 @@ for (const engine of ENGINES) {
         "it is moved",
         async () => (await desk.holdfast.jobs.get(scheduled))?.queue === "letters",
       );
+      await page.goto(`${desk.url}jobs/${scheduled}`);
+      await page.getByRole("button", { name: /^Run now/ }).click();
+      await until("it is due", async () => (await statusOf(scheduled)) === "pending");
+      assert.equal((await lineAbout(`job ${scheduled}`)).action, "job.run-now");
       // No worker serves that queue, which the overview would say first.
       await desk.holdfast.jobs.cancel(scheduled);
       await desk.closePages();

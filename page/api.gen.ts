@@ -37,6 +37,16 @@ export type Alert = {
   readonly resolvedAt: number | null;
 };
 
+/** A rule that raises alerts. */
+export type AlertRule = {
+  readonly name: string;
+  readonly severity: "info" | "warning" | "critical";
+  /** The condition must hold this long. */
+  readonly holdMs: number;
+  /** The condition, with the default limits. */
+  readonly when: string;
+};
+
 /** One attempt to run a job. */
 export type Attempt = {
   readonly epoch: number;
@@ -997,6 +1007,10 @@ export type LimitInUse = {
   readonly inUse: number;
 };
 
+export type ListAlertRulesResponse = {
+  readonly rules: readonly AlertRule[];
+};
+
 export type ListAlertsResponse = {
   readonly alerts: readonly Alert[];
 };
@@ -1083,6 +1097,10 @@ export type ListSchedulesResponse = {
 
 export type ListTasksResponse = {
   readonly tasks: readonly TaskInfo[];
+};
+
+export type ListTokensResponse = {
+  readonly tokens: readonly Token[];
 };
 
 export type ListWorkerTypesResponse = {
@@ -1847,6 +1865,14 @@ export type RetryJobResponse = {
   readonly called: readonly string[];
 };
 
+export type RevokeTokenRequest = {
+  readonly reason?: string;
+};
+
+export type RevokeTokenResponse = {
+  readonly revoked: string;
+};
+
 export type RunJobNowRequest = {
   readonly reason?: string;
 };
@@ -2272,6 +2298,19 @@ export type TaskInfo = {
   readonly schema: unknown;
   /** Live workers that run it. */
   readonly workers: number;
+};
+
+/** An API token without its secret. */
+export type Token = {
+  readonly id: string;
+  readonly name: string;
+  readonly role: "viewer" | "operator";
+  /** Milliseconds since the Unix epoch. */
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly expiresInMs: number | null;
+  readonly revokedAt: number | null;
+  readonly usedAt: number | null;
 };
 
 /** Pending jobs that no live worker can run. */
@@ -2757,6 +2796,11 @@ export interface Reads {
     };
     result: ListAlertsResponse;
   };
+  /** List the rules that raise alerts. */
+  "alert-rules": {
+    input: {};
+    result: ListAlertRulesResponse;
+  };
   /** List workers, most recently started first. */
   workers: {
     input: {
@@ -2895,6 +2939,14 @@ export interface Reads {
       readonly limit?: number;
     };
     result: ItemHistoryResponse;
+  };
+  /** List tokens, newest first. */
+  tokens: {
+    input: {
+      /** Maximum number of entries to return. */
+      readonly limit?: number;
+    };
+    result: ListTokensResponse;
   };
   /** Who sent this request, with which role. */
   session: {
@@ -3248,6 +3300,13 @@ export interface Writes {
   events: {
     input: EmitEventRequest;
     result: EmitEventResponse;
+  };
+  /** Revoke a token; servers reject it within seconds. */
+  "tokens/{name}/revoke": {
+    input: {
+      readonly name: string;
+    } & RevokeTokenRequest;
+    result: RevokeTokenResponse;
   };
   /** Sign in with a token: the response sets a cookie. */
   session: {

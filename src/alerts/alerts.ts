@@ -9,7 +9,6 @@ import { StoreRefusedError } from "../core/errors.ts";
 import type { Severity } from "../database/check.ts";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
-import { choice, idOf, optionsOf, whole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Observation } from "../monitoring/monitor.ts";
@@ -17,8 +16,6 @@ import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";
 import {
   type Alert,
-  type AlertFilter,
-  alertOf,
   type AlertRecord,
   type AlertRule,
   type AlertView,
@@ -26,6 +23,7 @@ import {
   type Trouble,
 } from "./alert.ts";
 import { Deliveries } from "./delivery.ts";
+import { type AlertsFilter, listAlerts } from "./history.ts";
 import { type AlertOptions, alertSettings } from "./options.ts";
 import { alertRules, ruleNameOf } from "./rules.ts";
 import type { AlertsStore } from "./store.ts";
@@ -246,28 +244,4 @@ export class Alerts {
 
 function keyOf({ rule, subject }: { readonly rule: string; readonly subject: string }): string {
   return JSON.stringify([rule, subject]);
-}
-
-export const LIMIT_DEFAULT = 50;
-
-/** Which alerts to list, and how many. */
-export interface AlertsFilter {
-  /** Raised alerts (the default), raised and pending ones, or all that were ever raised. */
-  readonly which?: AlertFilter["which"];
-  /** Only alerts older than the one with this id: the last of the previous page. */
-  readonly before?: string;
-  /** The most alerts of the page. Default 50, at most 1,000. */
-  readonly limit?: number;
-}
-
-const listOptions = optionsOf<AlertsFilter>()({
-  which: choice(["raised", "open", "all"], "raised"),
-  before: idOf("an alert"),
-  limit: whole(1, 1_000, LIMIT_DEFAULT),
-});
-
-/** The newest first. */
-export async function listAlerts(alerts: AlertsStore, filter: AlertsFilter = {}): Promise<Alert[]> {
-  const records = await alerts.list(listOptions.read(filter));
-  return records.map(alertOf);
 }

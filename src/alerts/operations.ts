@@ -7,11 +7,12 @@ import { type Columns, flexible, plain, right, tableOf } from "../operations/sho
 import { type Cell, counted, relative } from "../terminal/table.ts";
 import type { Colors } from "../terminal/terminal.ts";
 import { alertStatuses } from "./alert.ts";
-import { LIMIT_DEFAULT, listAlerts } from "./alerts.ts";
+import { type AlertHistory, LIMIT_DEFAULT } from "./history.ts";
 import { alertRules } from "./rules.ts";
 import type { AlertsStore } from "./store.ts";
 
 export interface AlertsApp {
+  readonly alerts: AlertHistory;
   readonly store: { readonly alerts: AlertsStore };
 }
 
@@ -33,12 +34,14 @@ export const alert = s
   })
   .named("Alert", "A condition that needs attention; raised once and resolved once.");
 
-const rule = s.object({
-  name: s.text(),
-  severity: s.choice(severities),
-  holdMs: s.number(),
-  when: s.text(),
-});
+const rule = s
+  .object({
+    name: s.text(),
+    severity: s.choice(severities),
+    holdMs: s.number().about("The condition must hold this long."),
+    when: s.text().about("The condition, with the default limits."),
+  })
+  .named("AlertRule", "A rule that raises alerts.");
 
 type Shown = s.TypeOf<typeof alert>;
 
@@ -92,7 +95,7 @@ export const alertOperations = {
     },
     returns: "A page of alerts.",
     result: s.object({ alerts: s.list(alert) }),
-    run: async ({ store }, input) => ({ alerts: await listAlerts(store.alerts, input) }),
+    run: async ({ alerts }, input) => ({ alerts: await alerts.list(input) }),
     http: { method: "GET", path: "/api/v1/alerts" },
     cli: {
       command: "alerts list",
@@ -125,11 +128,13 @@ export const alertOperations = {
     returns: "The rules.",
     result: s.object({ rules: s.list(rule) }),
     run: async () => ({ rules: alertRules().map(({ find: _find, ...one }) => one) }),
+    http: { method: "GET", path: "/api/v1/alert-rules" },
     cli: {
       command: "alerts rules",
       opensNothing: true,
       examples: ["alerts rules"],
       show: ({ rules }, { terminal }) => tableOf(RULES, rules, terminal),
     },
+    agent: "Which conditions raise an alert, with their default limits.",
   }),
 };

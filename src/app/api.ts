@@ -40,6 +40,7 @@ import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
 import { statsRoutes, unclaimableBy } from "../stats/routes.ts";
 import { eventOperations, stepOperations } from "../steps/operations.ts";
+import { tokenOperations } from "../tokens/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
@@ -228,6 +229,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
     ...routesOf(holdfast, eventOperations),
+    ...routesOf(holdfast, tokenOperations),
     streamRoute(feed, runtime),
   ];
 }

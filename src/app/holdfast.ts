@@ -1,6 +1,7 @@
 /** What an application opens: it enqueues jobs, inspects them, and runs workers. */
 import type { Emitted, NewEvent } from "../core/event.ts";
 import type { AnyTask } from "../core/task.ts";
+import { AlertHistory } from "../alerts/history.ts";
 import { Audit } from "../audit/audit.ts";
 import { BulkActions } from "../bulk/bulk.ts";
 import type { Duration } from "../core/duration.ts";
@@ -191,6 +192,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly bulk: BulkActions;
   /** The errors of failed attempts, by kind. */
   readonly errors: Errors;
+  /** Raised and resolved alerts. */
+  readonly alerts: AlertHistory;
   /** Claims and settles jobs, for workers of your own. */
   readonly leases: Leases;
   /** Lists, pauses, drains and stops workers. */
@@ -255,6 +258,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.batches = new Batches(flows);
     this.bulk = new BulkActions({ store, runtime, logger, newId });
     this.errors = new Errors({ store: store.errorKinds, newId });
+    this.alerts = new AlertHistory(store);
     // The first layer of every change of an item, unless locks are off.
     const layer = locks.mode === "off" ? null : this.locks;
     this.workflows = new Workflows({ store, runtime, newId, locks: layer });
@@ -441,6 +445,7 @@ const TASK_PARTS = [
   "jobs",
   "bulk",
   "errors",
+  "alerts",
   "workflows",
   "flows",
   "batches",
@@ -464,6 +469,8 @@ export interface TaskClient {
   readonly bulk: BulkActions;
   /** The errors of failed attempts, by kind. */
   readonly errors: Errors;
+  /** Raised and resolved alerts. */
+  readonly alerts: AlertHistory;
   /** Starts and moves items of workflows. */
   readonly workflows: Workflows;
   /** Enqueues jobs that wait for each other. */

@@ -1,7 +1,8 @@
 /** Published as `holdfast/ops`: what runs a service and looks after it. */
 
 export type { Alert, AlertEvent, AlertFacts, AlertStatus } from "../alerts/alert.ts";
-export { Alerts, type AlertsFilter, type AlertsParts } from "../alerts/alerts.ts";
+export { Alerts, type AlertsParts } from "../alerts/alerts.ts";
+export type { AlertHistory, AlertsFilter } from "../alerts/history.ts";
 export type { AlertOptions } from "../alerts/options.ts";
 export type { WebhookOptions } from "../alerts/webhook.ts";
 export type { Audit, AuditFilter, PruneOptions } from "../audit/audit.ts";

@@ -1,5 +1,5 @@
 /** One frame of `holdfast top`: a pure function from stats to lines that fit the screen. */
-import { listAlerts } from "../alerts/alerts.ts";
+import { listAlerts } from "../alerts/history.ts";
 import type { Holdfast } from "../app/holdfast.ts";
 import { severities, type Severity } from "../database/check.ts";
 import { type Status, statuses } from "../core/job.ts";

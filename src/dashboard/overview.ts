@@ -4,7 +4,7 @@
  * All viewers of a process share one look a second. What changes slowly is read less often.
  */
 import type { Alert } from "../alerts/alert.ts";
-import { listAlerts } from "../alerts/alerts.ts";
+import { listAlerts } from "../alerts/history.ts";
 import type { AlertsStore } from "../alerts/store.ts";
 import { Cached } from "../core/wait.ts";
 import { type Status, statuses } from "../core/job.ts";

@@ -1,4 +1,4 @@
-/** The verbs of API tokens: commands only. A token is printed once, when it is created. */
+/** The verbs of API tokens. Only a command creates one: an operator of the API must not make further operators. */
 import { roles } from "../core/role.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { operationsOf } from "../operations/operation.ts";
@@ -39,7 +39,7 @@ const TOKENS: Columns<s.TypeOf<typeof token>> = [
   }),
 ];
 
-const tokenOperations = {
+export const tokenOperations = {
   list: operation({
     name: "listTokens",
     summary: "List tokens, newest first",
@@ -48,6 +48,7 @@ const tokenOperations = {
     returns: "The tokens without their secrets.",
     result: s.object({ tokens: s.list(token) }),
     run: async (app, input) => ({ tokens: await new Tokens(app).list(input) }),
+    http: { method: "GET", path: "/api/v1/tokens" },
     cli: {
       command: "tokens list",
       flags: { limit: { about: "maximum number of tokens", initial: 100 } },
@@ -106,6 +107,7 @@ Once a token exists, every request needs one, even from this machine:
       await new Tokens(app).revoke(name, by);
       return { revoked: name };
     },
+    http: { method: "POST", path: "/api/v1/tokens/{name}/revoke", repeatable: true },
     cli: {
       command: "tokens revoke",
       arguments: { name: "the token's name" },

@@ -2,13 +2,15 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { type Node, nodesOf } from "../../src/operations/shape.ts";
+import { allOperations } from "../golden/shapes.ts";
 import { Desk, type Asked } from "./client.ts";
 
 const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 const fence = { worker: "w-1", epoch: 1 };
 
-/** A well-formed request for each route. One that is not here fails the test. */
-const SAMPLES: Readonly<Record<string, object | null>> = {
+/** A well-formed request for each route that is no operation. One that is not here fails the test. */
+const BY_HAND: Readonly<Record<string, object | null>> = {
   "GET /health": null,
   "GET /live": null,
   "GET /ready": null,
@@ -17,26 +19,11 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/session": null,
   "POST /api/v1/session": { token: `hft_${"A".repeat(43)}` },
   "POST /api/v1/session/end": {},
-  "POST /api/v1/jobs": { task: "a.b" },
-  "POST /api/v1/jobs/bulk": { jobs: [{ task: "a.b" }] },
   "GET /api/v1/jobs": null,
-  "GET /api/v1/jobs/{id}": null,
   "GET /api/v1/jobs/{id}/events": null,
-  "POST /api/v1/jobs/{id}/cancel": {},
-  "POST /api/v1/jobs/{id}/retry": {},
-  "GET /api/v1/flows": null,
-  "GET /api/v1/flows/{id}": null,
-  "GET /api/v1/flows/{id}/jobs": null,
-  "GET /api/v1/jobs/{id}/dependencies": null,
-  "GET /api/v1/jobs/{id}/explanation": null,
-  "GET /api/v1/queues/{name}/explanation": null,
   "POST /api/v1/flows": { name: "f", jobs: [{ name: "a", task: "a.b" }] },
   "POST /api/v1/flows/{id}/jobs": { jobs: [{ name: "a", task: "a.b" }] },
-  "POST /api/v1/flows/{id}/cancel": {},
-  "POST /api/v1/flows/{id}/retry": {},
   "POST /api/v1/batches": { name: "b", jobs: [{ task: "a.b" }], callback: { task: "a.c" } },
-  "GET /api/v1/jobs/{id}/rerun-plan": null,
-  "POST /api/v1/jobs/{id}/rerun": { from: null },
   "POST /api/v1/bulk": { action: "retry", filter: { task: "mail" }, dryRun: true },
   "GET /api/v1/bulk": null,
   "GET /api/v1/bulk/{id}": null,
@@ -50,27 +37,12 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/queues/{name}/resume": {},
   "POST /api/v1/pause-all": {},
   "POST /api/v1/resume-all": {},
-  "GET /api/v1/schedules": null,
-  "GET /api/v1/schedules/{name}": null,
-  "GET /api/v1/schedules/{name}/runs": null,
-  "GET /api/v1/schedule-preview": null,
-  "POST /api/v1/schedules": { name: "nightly", task: "a.b", every: "1h" },
-  "POST /api/v1/schedules/{name}/edit": { every: "2h" },
-  "POST /api/v1/schedules/{name}/pause": {},
-  "POST /api/v1/schedules/{name}/resume": {},
-  "POST /api/v1/schedules/{name}/run": {},
-  "POST /api/v1/schedules/{name}/delete": {},
-  "GET /api/v1/alerts": null,
-  "GET /api/v1/effects": null,
-  "POST /api/v1/jobs/{id}/resolve": { name: "pay", done: false },
   "POST /api/v1/leases/reset-expired": {},
   "POST /api/v1/leases/acquire": { worker: "w-1", queues: ["none"] },
   "POST /api/v1/leases/{id}/extend": fence,
   "POST /api/v1/leases/{id}/settle": { ...fence, as: "done" },
-  "GET /api/v1/leases": null,
   "GET /api/v1/queues": null,
   "GET /api/v1/queues/{name}": null,
-  "GET /api/v1/status": null,
   "GET /api/v1/stats": null,
   "GET /api/v1/counts": null,
   "GET /api/v1/series": null,
@@ -81,31 +53,11 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/limits": null,
   "GET /api/v1/tasks": null,
   "GET /api/v1/jobs/{id}/story": null,
-  "POST /api/v1/jobs/{id}/run-now": {},
-  "POST /api/v1/jobs/{id}/edit": { priority: 1 },
-  "POST /api/v1/jobs/{id}/delete": {},
-  "POST /api/v1/jobs/{id}/replay": {},
   "GET /api/v1/errors": null,
   "GET /api/v1/errors/{id}": null,
   "POST /api/v1/errors/{id}/resolve": {},
   "POST /api/v1/errors/{id}/mute": {},
   "POST /api/v1/errors/{id}/reopen": {},
-  "GET /api/v1/locks": null,
-  "GET /api/v1/locks/stats": null,
-  "GET /api/v1/locks/heat": null,
-  "GET /api/v1/audit/verify": null,
-  "GET /api/v1/invariants": null,
-  "POST /api/v1/locks/release": { key: "a:1" },
-  "GET /api/v1/audit": null,
-  "GET /api/v1/workers": null,
-  "GET /api/v1/workers/{id}": null,
-  "POST /api/v1/workers/{id}/pause": {},
-  "POST /api/v1/workers/{id}/resume": {},
-  "POST /api/v1/workers/{id}/drain": {},
-  "POST /api/v1/workers/{id}/stop": {},
-  "GET /api/v1/drift": null,
-  "GET /api/v1/worker-types": null,
-  "POST /api/v1/worker-types/{type}/limit": { slots: 2 },
   "GET /api/v1/workflows": null,
   "GET /api/v1/workflows/{name}": null,
   "GET /api/v1/workflows/{name}/counts": null,
@@ -117,10 +69,56 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/items/{id}/children": { changes: [{ id: ID, patch: {} }] },
   "POST /api/v1/workflows/{name}/items": { data: {} },
   "POST /api/v1/workflows/{name}/items/bulk": { items: [{ data: {} }] },
-  "POST /api/v1/events": { name: "paid", key: "42" },
   "GET /api/v1/stream": null,
   "POST /mcp": { jsonrpc: "2.0", id: 1, method: "tools/list" },
 };
+
+/** The same for operations, by the shapes of their inputs. */
+async function samples(): Promise<ReadonlyMap<string, object | null>> {
+  const made = (await allOperations()).flatMap(({ http, input, isAudited }) => {
+    if (http === undefined) return [];
+    const { method, path } = http;
+    const body = Object.entries(nodesOf(input)).filter(([name, { kind }]) => {
+      return kind !== "optional" && !path.includes(`{${name}}`);
+    });
+    const sample = Object.fromEntries(body.map(([name, node]) => [name, sampleOf(node)]));
+    const reason = isAudited === true ? { reason: "why" } : {};
+    return [[`${method} ${path}`, method === "GET" ? null : { ...sample, ...reason }] as const];
+  });
+  return new Map([...made, ...Object.entries(BY_HAND)]);
+}
+
+function sampleOf(node: Node): unknown {
+  switch (node.kind) {
+    case "text":
+      return node.pattern?.test("a.b") === false ? ID : "a.b";
+    case "integer":
+    case "number":
+      return node.min ?? 1;
+    case "boolean":
+      return false;
+    case "choice":
+      return node.values[0];
+    case "constant":
+      return node.value;
+    case "list":
+      return [sampleOf(node.of)];
+    case "map":
+      return {};
+    case "union":
+      return sampleOf(node.of[0] as Node);
+    case "object": {
+      const fields = Object.entries(node.fields).filter(([, { kind }]) => kind !== "optional");
+      return Object.fromEntries(fields.map(([name, of]) => [name, sampleOf(of)]));
+    }
+    case "anything":
+      return null;
+    case "optional":
+    case "nullable":
+    case "about":
+      return sampleOf(node.of);
+  }
+}
 
 const WRONG = `hft_${"A".repeat(43)}`;
 const CONFIGURED = "configured-0123456789abcdef";
@@ -196,8 +194,9 @@ for (const mode of modes) {
           operator: { token: tokens.operator },
           configured: { token: CONFIGURED },
         };
+        const known = await samples();
         for (const { method, path, access } of desk.server.routes) {
-          const sample = SAMPLES[`${method} ${path}`];
+          const sample = known.get(`${method} ${path}`);
           assert.ok(sample !== undefined, `the matrix has no row for ${method} ${path}`);
           const target = path.replace("{id}", ID).replace("{name}", "none");
           const asked = { method, ...shows[shown], ...(sample === null ? {} : { body: sample }) };
@@ -226,7 +225,7 @@ function statusFor(access: string, shown: Shown, { anonymous }: Mode): number | 
 test("the matrix has no row for a route that there is not", async () => {
   await using desk = await Desk.open();
   const routed = desk.server.routes.map(({ method, path }) => `${method} ${path}`);
-  assert.deepEqual(Object.keys(SAMPLES).toSorted(), routed.toSorted());
+  assert.deepEqual([...(await samples()).keys()].toSorted(), routed.toSorted());
 });
 
 after(assertNothingRuns);

@@ -35,6 +35,7 @@ const PARTS = [
   "jobs",
   "bulk",
   "errors",
+  "alerts",
   "leases",
   "workers",
   "workflows",

@@ -127,6 +127,7 @@ export async function investigate(agent: Agent, { failed, stuck }: Troubles): Pr
     tools.every(({ annotations }) => annotations.readOnlyHint),
     "a viewer is shown no tool that changes anything",
   );
+  assert.equal((await agent.call("getStatus")).isError, false);
   const why = await agent.call("explainJob", { id: stuck });
   assert.match(why.text, /paused/, "it explains the stuck job");
   const { json: errors } = await agent.call("listErrors", {

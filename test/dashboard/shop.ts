@@ -119,7 +119,10 @@ const MINUTE_MS = 60_000;
 export const ERROR_KIND = "0123456789abcdef0123456789abcdef";
 
 /** What takes minutes and hours to come about is written: contention of locks, a kind of error, runs of a schedule. */
-async function writePast({ store }: Holdfast, jobs: Pick<Shop["ids"], "failed" | "done">) {
+async function writePast(
+  { store }: Holdfast,
+  jobs: Pick<Shop["ids"], "failed" | "done"> & { readonly alsoFailed: string },
+) {
   const now = await store.db.clock();
   const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS;
   const locks = Array.from({ length: 48 }, (_, step) => {
@@ -164,7 +167,7 @@ async function writePast({ store }: Holdfast, jobs: Pick<Shop["ids"], "failed" |
   const runs = Array.from({ length: 20 }, (_, run) => {
     const tick = minute - (run + 1) * 5 * MINUTE_MS;
     const isSkipped = run % 7 === 3;
-    const job = run % 9 === 4 ? jobs.failed : jobs.done;
+    const job = run % 9 === 4 ? jobs.alsoFailed : jobs.done;
     const outcome = isSkipped ? "skipped" : "enqueued";
     return {
       schedule: "stock-sync",
@@ -240,7 +243,11 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
     { id: "48211", cents: 700, carrier: "ups" },
     { key: "order-48211", tags: ["acme"] },
   );
-  await holdfast.enqueue(ship, { id: "48207", cents: 800, carrier: "ups" }, { key: "order-48207" });
+  const alsoFailed = await holdfast.enqueue(
+    ship,
+    { id: "48207", cents: 800, carrier: "ups" },
+    { key: "order-48207" },
+  );
   const retry = await holdfast.enqueue(
     slowRetry,
     { id: "48179", cents: 9_900 },
@@ -282,7 +289,7 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
   });
   await item.move("pay", { actor: "bank" });
   const doubt = await jobInDoubt(holdfast);
-  await writePast(holdfast, { failed: failed.id, done: done.id });
+  await writePast(holdfast, { failed: failed.id, alsoFailed: alsoFailed.id, done: done.id });
   await settle(holdfast, [failed.id, retry.id, done.id, sleeping.id, running.id]);
   return {
     worker,

@@ -88,6 +88,8 @@ export interface Reconciled {
   readonly added: string[];
   readonly changed: string[];
   readonly removed: string[];
+  /** Changed ones that workers of another name had declared differently. */
+  readonly taken: { readonly schedule: string; readonly from: string }[];
 }
 
 export interface ScheduleStanding {
@@ -231,10 +233,12 @@ export class SqlSchedules {
   async declare(group: string, schedules: readonly Declared[], actor: string): Promise<Reconciled> {
     const newId = makeIds(this.#engine.runtime);
     const newEntry = (): OperatorEntry => ({ id: newId(), actor });
-    const reconciled: Reconciled = { added: [], changed: [], removed: [] };
+    const reconciled: Reconciled = { added: [], changed: [], removed: [], taken: [] };
     for (const declared of schedules) {
-      const kind = await this.#declareOne(group, declared, newEntry());
-      if (kind !== null) reconciled[kind].push(declared.definition.name);
+      const { name } = declared.definition;
+      const { kind, from } = await this.#declareOne(group, declared, newEntry());
+      if (kind !== null) reconciled[kind].push(name);
+      if (kind === "changed" && from !== null) reconciled.taken.push({ schedule: name, from });
     }
     const wanted = new Set(schedules.map(({ definition }) => definition.name));
     const known = await this.#engine.all<{ name: string }>(sql`
@@ -384,15 +388,16 @@ export class SqlSchedules {
     group: string,
     { definition, hash }: Declared,
     by: OperatorEntry,
-  ): Promise<"added" | "changed" | null> {
+  ): Promise<{ readonly kind: "added" | "changed" | null; readonly from: string | null }> {
     const { name } = definition;
     // Most starts find what they declare. An operator may have edited it since: it stays as it is.
     const known = await findSchedule(this.#engine, name);
     if (known?.declared === hash) {
       const adopt = () => adoptSchedule(this.#engine, name, { by: group, hash });
       if (known.declaredBy !== group) await this.#db.write(adopt, adopt); // idempotent
-      return null;
+      return { kind: null, from: null };
     }
+    const owner = known?.declaredBy ?? group;
     if (known !== null) await this.#handleDue(name);
     const declare = (): Promise<"added" | "changed" | null> =>
       this.#engine.transaction(async (tx) => {
@@ -413,12 +418,13 @@ export class SqlSchedules {
         return before === null ? "added" : "changed";
       });
     // Another worker may declare the same at this moment: the next look finds its row.
-    return actOrLookUp<"added" | "changed" | null>(
+    const kind = await actOrLookUp<"added" | "changed" | null>(
       this.#db,
       by,
       () => insertAgain(declare),
       async () => "changed",
     );
+    return { kind, from: owner === group ? null : owner };
   }
 
   async #undeclare(group: string, name: string, by: OperatorEntry): Promise<boolean> {

@@ -241,11 +241,16 @@ function checkMayStart(): void {
 async function declare({ store, logger, settings }: WorkerParts): Promise<void> {
   const { name, schedules } = settings;
   if (schedules === null) return;
-  const changes = await declareSchedules(name, schedules, store.schedules);
+  const { taken, ...changes } = await declareSchedules(name, schedules, store.schedules);
   for (const [kind, names] of Object.entries(changes)) {
-    for (const schedule of names as string[]) {
+    for (const schedule of names) {
       logger.info({ event: `schedule:${kind}`, schedule }, `schedule '${schedule}' was ${kind}`);
     }
+  }
+  for (const { schedule, from } of taken) {
+    const what = `schedule '${schedule}' is declared by workers named '${name}' and, differently, by workers named '${from}'`;
+    const advice = "The last to start wins, so declare it once, or the same in both";
+    logger.warn({ event: "schedule:taken", schedule, name, from }, `${what}. ${advice}.`);
   }
 }
 

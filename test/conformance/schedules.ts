@@ -442,12 +442,12 @@ export const schedules: Group = (open) => {
     await declare("other", [declared({ name: "c" })]);
     await store.schedules.edit("a", { every: "2m" }, by());
     await store.schedules.pause("a", by());
-    const nothing = { added: [], changed: [], removed: [] };
+    const nothing = { added: [], changed: [], removed: [], taken: [] };
     assert.deepEqual(await declare("mailer", all), nothing);
     assert.equal((await mustFindSchedule(store, "a")).everyMs, 2 * MINUTE_MS);
     const changed = [declared({ name: "a", every: "3m" }, "b")];
     assert.deepEqual(await declare("mailer", changed), {
-      added: [],
+      ...nothing,
       changed: ["a"],
       removed: ["b"],
     });
@@ -472,10 +472,22 @@ export const schedules: Group = (open) => {
     );
   });
 
+  test("workers of two names that declare a schedule differently take it from each other, and learn from whom", async () => {
+    const { store } = await open();
+    const declare = (group: string, hash: string) =>
+      store.schedules.declare(group, [declared({ name: "a" }, hash)], `code of ${group}`);
+    assert.deepEqual((await declare("mailer", "1")).taken, []);
+    assert.deepEqual((await declare("mailer", "2")).taken, []);
+    const { changed, taken } = await declare("other", "3");
+    assert.deepEqual([changed, taken], [["a"], [{ schedule: "a", from: "mailer" }]]);
+    assert.deepEqual((await declare("other", "3")).taken, []);
+    assert.deepEqual((await declare("mailer", "3")).taken, [], "the same is no conflict");
+  });
+
   test("an operator's edit stays when workers of another name declare the same", async () => {
     const { store } = await open();
     const same = [declared({ name: "a" })];
-    const nothing = { added: [], changed: [], removed: [] };
+    const nothing = { added: [], changed: [], removed: [], taken: [] };
     const declare = (group: string, some: readonly Declared[]) =>
       store.schedules.declare(group, some, `code of ${group}`);
     await declare("mailer", same);

@@ -147,6 +147,30 @@ suite("schedules in a worker", () => {
     assert.equal((await holdfast.schedules.runs("broken")).length > 0, true);
   });
 
+  test("a schedule that workers of two names declare differently is warned of, with both names", async () => {
+    const log = keepLog();
+    await using opened = await kit({ logger: log.logger });
+    const task = defineTask({ name: "count", run: () => {} });
+    for (const [name, every] of [
+      ["mailer", "1h"],
+      ["other", "2h"],
+      ["other", "2h"],
+    ] as const) {
+      const schedules = [defineSchedule({ name: "hourly", task, every })];
+      const worker = await opened.holdfast.startWorker({ name, tasks: [task], schedules });
+      await worker.stop();
+    }
+    const warnings = log.lines.filter(({ facts }) => facts["event"] === "schedule:taken");
+    assert.deepEqual(
+      warnings.map(({ level, facts }) => [level, facts["name"], facts["from"]]),
+      [["warn", "other", "mailer"]],
+    );
+    assert.match(
+      warnings[0]?.message ?? "",
+      /'hourly' is declared by workers named 'other' and, diff/,
+    );
+  });
+
   test("missed runs are told", async () => {
     const log = keepLog();
     await using opened = await kit({ logger: log.logger });

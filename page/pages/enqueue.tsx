@@ -1,7 +1,7 @@
 /** Enqueueing a job by a form made from its task's schema, or by JSON. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { TaskInfo } from "../api.gen.ts";
+import type { EnqueueOptions, TaskInfo } from "../api.gen.ts";
 import { sentence } from "../api.ts";
 import { post } from "../client.ts";
 import { useMay, useRead } from "../live.ts";
@@ -23,7 +23,7 @@ interface Schema {
 /** What the box has for JSON at first. */
 const NO_INPUT = "{}";
 
-const OPTIONS: readonly Field[] = [
+const OPTIONS: readonly (Field & { readonly name: keyof EnqueueOptions })[] = [
   { name: "key", label: "Key", hint: "two jobs with the same key are one" },
   { name: "queue", label: "Queue", hint: "empty: the task’s own" },
   { name: "delay", label: "Start in", hint: "such as 10m; empty: now" },
@@ -101,24 +101,20 @@ function inputOf(schema: Schema, answers: Answers): Record<string, unknown> {
   return Object.fromEntries(entries);
 }
 
-function optionsOf(answers: Answers): Record<string, unknown> {
-  const text = (name: string): string => String(answers[name] ?? "").trim();
+function optionsOf(answers: Answers): EnqueueOptions {
+  const text = (name: keyof EnqueueOptions): string => String(answers[name] ?? "").trim();
+  const has = (name: keyof EnqueueOptions): boolean => text(name) !== "";
   return {
-    ...Object.fromEntries(
-      ["key", "queue", "delay"].flatMap((name) => (text(name) === "" ? [] : [[name, text(name)]])),
-    ),
-    ...Object.fromEntries(
-      ["priority", "maxAttempts"].flatMap((name) =>
-        text(name) === "" ? [] : [[name, Number(text(name))]],
-      ),
-    ),
-    ...(text("tags") === ""
-      ? {}
-      : {
-          tags: text("tags")
-            .split(",")
-            .map((tag) => tag.trim()),
-        }),
+    ...(has("key") && { key: text("key") }),
+    ...(has("queue") && { queue: text("queue") }),
+    ...(has("delay") && { delay: text("delay") }),
+    ...(has("priority") && { priority: Number(text("priority")) }),
+    ...(has("maxAttempts") && { maxAttempts: Number(text("maxAttempts")) }),
+    ...(has("tags") && {
+      tags: text("tags")
+        .split(",")
+        .map((tag) => tag.trim()),
+    }),
   };
 }
 

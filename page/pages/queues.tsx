@@ -6,7 +6,7 @@ import { Gauge, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { useKeys } from "../keys.ts";
 import { type Data, useMay, useRead } from "../live.ts";
-import { ask, reasonIn } from "../notices.ts";
+import { ask, chosen, reasonIn } from "../notices.ts";
 import {
   Act,
   Ago,
@@ -342,7 +342,7 @@ function askLimit(queue: string, given: LimitInUse | null): void {
         concurrency: text("concurrency") === "" ? null : Number(text("concurrency")),
         rate: text("count") === "" ? null : { count: Number(text("count")), per: text("per") },
       };
-      const bodies: Readonly<Record<string, SetQueueRequest>> = {
+      const bodies: Readonly<Record<LimitInUse["kind"], SetQueueRequest>> = {
         queue: limit,
         lanes: { eachLane: limit },
         lane: { lanes: { [text("name")]: limit } },
@@ -350,7 +350,7 @@ function askLimit(queue: string, given: LimitInUse | null): void {
       };
       return post("queues/{name}/settings", {
         name: text("queue"),
-        ...bodies[text("scope")],
+        ...bodies[chosen(answers["scope"], SCOPES)],
         ...reasonIn(answers),
       });
     },
@@ -362,7 +362,7 @@ const SCOPES = [
   { value: "lanes", text: "each lane of it" },
   { value: "lane", text: "one lane of it" },
   { value: "task", text: "one task in it" },
-];
+] as const;
 
 export function QueuePage({ name }: { readonly name: string }): JSX.Element {
   const overview = useRead("overview");

@@ -39,7 +39,7 @@ await holdfast.enqueueMany(
 await idle();
 
 // What failed, and why?
-const failed = await holdfast.jobs.list({ status: "failed", tags: ["november"] });
+const failed = await holdfast.jobs.list({ status: "failed", tag: ["november"] });
 for (const { task, lastError } of failed) console.log(`${task}: ${lastError?.message}`);
 
 // Correct one input. The job stays the same one: its charge is not repeated.
@@ -56,7 +56,7 @@ await idle();
 console.log(`charged ${charged.length} times, sent to ${sent.toSorted().join(", ")}`);
 
 // Send one of them again, without charging again.
-const [newest] = await holdfast.jobs.list({ tags: ["november"], limit: 1 });
+const [newest] = await holdfast.jobs.list({ tag: ["november"], limit: 1 });
 const id = newest?.id ?? "";
 const plan = await holdfast.jobs.planRerun(id, { from: "mail" });
 console.log(
@@ -77,7 +77,7 @@ await idle();
 console.log(`reindexed ${sent.at(-1)}`);
 
 // All of November in one action: first the number, then the deed.
-const filter = { tags: ["november"], status: "done" } as const;
+const filter = { tag: ["november"], status: "done" } as const;
 const count = await holdfast.bulk.start({ action: "delete", filter, dryRun: true }, { actor });
 console.log(`would delete ${(await holdfast.bulk.run(count)).matched}`);
 const deletion = await holdfast.bulk.start({ action: "delete", filter }, { actor });

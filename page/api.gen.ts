@@ -97,31 +97,7 @@ export type BulkAction = {
   /** The id of a job or an item: a lower-case UUID. */
   readonly id: string;
   readonly action: "retry" | "cancel" | "delete" | "move" | "priority";
-  readonly filter: {
-    readonly status?: Status;
-    readonly queue?: string;
-    readonly task?: string;
-    /** The key that the job was enqueued with. */
-    readonly key?: string;
-    /** Only jobs that have all of these tags. */
-    readonly tags?: readonly string[];
-    /** One of these jobs. */
-    readonly ids?: readonly string[];
-    /** It ran or runs on this worker. */
-    readonly worker?: string;
-    /** It ran or runs on a worker of this build. */
-    readonly build?: string;
-    /** Only jobs that ended (or, if not ended, were enqueued) at or after this time. */
-    readonly since?: number;
-    /** Before. */
-    readonly until?: number;
-    /** Part of the last error's name or message, case-insensitive. */
-    readonly error?: string;
-    /** The code or name of the last error. */
-    readonly code?: string;
-    /** Required if no other field is given. */
-    readonly all?: boolean;
-  };
+  readonly filter: BulkFilter;
   readonly terms: {
     readonly attempts?: number;
     readonly withCalled?: boolean;
@@ -154,27 +130,50 @@ export type BulkAction = {
 
 /** A job must match all given fields. */
 export type BulkFilter = {
-  readonly status?: Status;
+  /** Only jobs with one of these statuses. */
+  readonly status?: Status | readonly Status[];
+  /** Only jobs of this queue. */
   readonly queue?: string;
+  /** Only jobs of this task, in all versions unless one is given. */
   readonly task?: string;
-  /** The key that the job was enqueued with. */
+  /** Only jobs enqueued with this key. */
   readonly key?: string;
-  /** Only jobs that have all of these tags. */
-  readonly tags?: readonly string[];
-  /** One of these jobs. */
-  readonly ids?: readonly string[];
-  /** It ran or runs on this worker. */
+  /** Only jobs whose key begins with this. */
+  readonly keyPrefix?: string;
+  /** Only jobs with all of these tags. */
+  readonly tag?: string | readonly string[];
+  /** Only jobs of this lane. */
+  readonly lane?: string;
+  /** Only jobs that ran or run on this worker. */
   readonly worker?: string;
-  /** It ran or runs on a worker of this build. */
+  /** Only jobs that ran or run on a worker of this build. */
   readonly build?: string;
-  /** Only jobs that ended (or, if not ended, were enqueued) at or after this time. */
-  readonly since?: number;
-  /** Before. */
-  readonly until?: number;
-  /** Part of the last error's name or message, case-insensitive. */
-  readonly error?: string;
-  /** The code or name of the last error. */
+  /** Only jobs of the flow or batch with this id. */
+  readonly flow?: string;
+  /** Only jobs that this schedule enqueued. */
+  readonly schedule?: string;
+  /** Only jobs that failed, or are to be retried, with this kind of error. */
+  readonly kind?: string;
+  /** Only jobs whose last error has this code or name. */
   readonly code?: string;
+  /** Only jobs whose last error has this in its name or message, in upper or lower case. */
+  readonly error?: string;
+  /** Only jobs whose input, as JSON, has this, in upper or lower case. */
+  readonly input?: string;
+  /** Only jobs enqueued at or after this time. */
+  readonly enqueuedSince?: number;
+  /** Only jobs enqueued before this time. */
+  readonly enqueuedUntil?: number;
+  /** Only jobs whose running or last attempt started since. */
+  readonly startedSince?: number;
+  /** Only jobs whose running or last attempt started before. */
+  readonly startedUntil?: number;
+  /** Only jobs that ended at or after this time. */
+  readonly endedSince?: number;
+  /** Only jobs that ended before this time. */
+  readonly endedUntil?: number;
+  /** Only jobs with one of these ids, or with ids that begin with this one. */
+  readonly id?: string | readonly string[];
   /** Required if no other field is given. */
   readonly all?: boolean;
 };
@@ -244,20 +243,12 @@ export type CountItemsResponse = {
 };
 
 export type CountJobsResponse = {
-  /** Milliseconds since the Unix epoch. */
-  readonly countedAt: number;
-  readonly counts: {
-    readonly scheduled: number;
-    readonly pending: number;
-    readonly processing: number;
-    readonly waiting: number;
-    readonly retry: number;
-    readonly done: number;
-    readonly failed: number;
-    readonly cancelled: number;
-    readonly expired: number;
-  };
-  readonly total: number;
+  readonly count: number;
+  /** How many jobs were looked at. */
+  readonly examined: number;
+  /** Whether all jobs were looked at. */
+  readonly isComplete: boolean;
+  readonly next: string | null;
 };
 
 export type CreateScheduleRequest = {
@@ -669,40 +660,21 @@ export type FlowJob = {
   readonly missing: number;
 };
 
-/** A job in a list of the dashboard. */
-export type FoundJob = {
-  /** The id of a job or an item: a lower-case UUID. */
-  readonly id: string;
-  readonly queue: string;
-  readonly task: string;
-  readonly status: Status;
-  readonly priority: number;
-  readonly key: string | null;
-  /** The lane it was enqueued in. */
-  readonly lane: string | null;
-  readonly epoch: number;
-  readonly attempts: number;
-  readonly maxAttempts: number;
-  readonly crashes: number;
+export type GetCountsResponse = {
   /** Milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-  readonly dueAt: number | null;
-  readonly lockedBy: string | null;
-  readonly lockedUntil: number | null;
-  readonly claimedAt: number | null;
-  readonly heartbeatAt: number | null;
-  readonly traceId: string | null;
-  readonly finishedAt: number | null;
-  readonly lastError: ErrorRecord | null;
-  /** The name of an effect in doubt: an operator must record whether it happened. */
-  readonly inDoubt: string | null;
-  readonly tags: readonly string[];
-  /** Of the running or the last attempt. */
-  readonly worker: string | null;
-  /** How long the last attempt took. */
-  readonly ranMs: number | null;
-  /** When it ended, else was claimed, else enqueued. */
-  readonly changedAt: number;
+  readonly countedAt: number;
+  readonly counts: {
+    readonly scheduled: number;
+    readonly pending: number;
+    readonly processing: number;
+    readonly waiting: number;
+    readonly retry: number;
+    readonly done: number;
+    readonly failed: number;
+    readonly cancelled: number;
+    readonly expired: number;
+  };
+  readonly total: number;
 };
 
 export type GetErrorResponse = {
@@ -1065,6 +1037,10 @@ export type ListItemsResponse = {
 
 export type ListJobsResponse = {
   readonly jobs: readonly JobSummary[];
+  /** How many jobs were looked at. */
+  readonly examined: number;
+  /** Whether all jobs were looked at. */
+  readonly isComplete: boolean;
   readonly next: string | null;
 };
 
@@ -1990,16 +1966,6 @@ export type ScheduleRun = {
   readonly at: number;
 };
 
-export type SearchJobsResponse = {
-  readonly jobs: readonly FoundJob[];
-  readonly next: string | null;
-  /** Null: an index has the answer. */
-  readonly looked: number | null;
-  /** Whether all jobs were looked at. */
-  readonly isAll: boolean;
-  readonly tookMs: number;
-};
-
 /** Figures over time; a step that was never counted is missing. */
 export type Series = {
   /** Milliseconds since the Unix epoch. */
@@ -2470,24 +2436,113 @@ export interface Reads {
     };
     result: BulkAction;
   };
-  /** List jobs, newest first. */
+  /** List the jobs that match a filter, newest first. */
   jobs: {
     input: {
-      readonly status?: Status;
+      /** Only jobs with one of these statuses. */
+      readonly status?: readonly Status[];
+      /** Only jobs of this queue. */
       readonly queue?: string;
+      /** Only jobs of this task, in all versions unless one is given. */
       readonly task?: string;
       /** Only jobs enqueued with this key. */
       readonly key?: string;
-      /** Only jobs with this tag. */
-      readonly tag?: string;
-      /** The start of an id: hexadecimal digits and hyphens, in upper or lower case. */
-      readonly prefix?: string;
+      /** Only jobs whose key begins with this. */
+      readonly keyPrefix?: string;
+      /** Only jobs with all of these tags. */
+      readonly tag?: readonly string[];
+      /** Only jobs of this lane. */
+      readonly lane?: string;
+      /** Only jobs that ran or run on this worker. */
+      readonly worker?: string;
+      /** Only jobs that ran or run on a worker of this build. */
+      readonly build?: string;
+      /** Only jobs of the flow or batch with this id. */
+      readonly flow?: string;
+      /** Only jobs that this schedule enqueued. */
+      readonly schedule?: string;
+      /** Only jobs that failed, or are to be retried, with this kind of error. */
+      readonly kind?: string;
+      /** Only jobs whose last error has this code or name. */
+      readonly code?: string;
+      /** Only jobs whose last error has this in its name or message, in upper or lower case. */
+      readonly error?: string;
+      /** Only jobs whose input, as JSON, has this, in upper or lower case. */
+      readonly input?: string;
+      /** Only jobs enqueued at or after this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly enqueuedSince?: string;
+      /** Only jobs enqueued before this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly enqueuedUntil?: string;
+      /** Only jobs whose running or last attempt started since: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly startedSince?: string;
+      /** Only jobs whose running or last attempt started before: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly startedUntil?: string;
+      /** Only jobs that ended at or after this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly endedSince?: string;
+      /** Only jobs that ended before this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly endedUntil?: string;
+      /** Only jobs with one of these ids, or with ids that begin with this one. */
+      readonly id?: readonly string[];
       /** `next` from the previous page. */
       readonly before?: string;
       /** Maximum number of entries to return. */
       readonly limit?: number;
     };
     result: ListJobsResponse;
+  };
+  /** Count the jobs that match a filter. */
+  "jobs/count": {
+    input: {
+      /** Only jobs with one of these statuses. */
+      readonly status?: readonly Status[];
+      /** Only jobs of this queue. */
+      readonly queue?: string;
+      /** Only jobs of this task, in all versions unless one is given. */
+      readonly task?: string;
+      /** Only jobs enqueued with this key. */
+      readonly key?: string;
+      /** Only jobs whose key begins with this. */
+      readonly keyPrefix?: string;
+      /** Only jobs with all of these tags. */
+      readonly tag?: readonly string[];
+      /** Only jobs of this lane. */
+      readonly lane?: string;
+      /** Only jobs that ran or run on this worker. */
+      readonly worker?: string;
+      /** Only jobs that ran or run on a worker of this build. */
+      readonly build?: string;
+      /** Only jobs of the flow or batch with this id. */
+      readonly flow?: string;
+      /** Only jobs that this schedule enqueued. */
+      readonly schedule?: string;
+      /** Only jobs that failed, or are to be retried, with this kind of error. */
+      readonly kind?: string;
+      /** Only jobs whose last error has this code or name. */
+      readonly code?: string;
+      /** Only jobs whose last error has this in its name or message, in upper or lower case. */
+      readonly error?: string;
+      /** Only jobs whose input, as JSON, has this, in upper or lower case. */
+      readonly input?: string;
+      /** Only jobs enqueued at or after this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly enqueuedSince?: string;
+      /** Only jobs enqueued before this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly enqueuedUntil?: string;
+      /** Only jobs whose running or last attempt started since: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly startedSince?: string;
+      /** Only jobs whose running or last attempt started before: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly startedUntil?: string;
+      /** Only jobs that ended at or after this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly endedSince?: string;
+      /** Only jobs that ended before this time: milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now. */
+      readonly endedUntil?: string;
+      /** Only jobs with one of these ids, or with ids that begin with this one. */
+      readonly id?: readonly string[];
+      /** `next` from the previous page. */
+      readonly before?: string;
+      /** How many to look at. */
+      readonly examine?: number;
+    };
+    result: CountJobsResponse;
   };
   /** One job with its input, attempts, steps and earlier inputs. */
   "jobs/{id}": {
@@ -2609,7 +2664,7 @@ export interface Reads {
     input: {
       readonly queue?: string;
     };
-    result: CountJobsResponse;
+    result: GetCountsResponse;
   };
   /** Figures over time, with deploys and crashes. */
   series: {
@@ -2669,38 +2724,6 @@ export interface Reads {
       readonly id: string;
     };
     result: GetErrorResponse;
-  };
-  /** Search jobs, newest first, also by worker, build, time, error and input. */
-  search: {
-    input: {
-      readonly status?: Status;
-      readonly queue?: string;
-      readonly task?: string;
-      readonly key?: string;
-      readonly tag?: string;
-      /** The start of an id: hexadecimal digits and hyphens, in upper or lower case. */
-      readonly prefix?: string;
-      /** It ran or runs on this worker. */
-      readonly worker?: string;
-      /** It ran or runs on a worker of this build. */
-      readonly build?: string;
-      /** Enqueued at or after this time. */
-      readonly since?: number;
-      /** Enqueued before this time. */
-      readonly until?: number;
-      /** Part of the text of an error. */
-      readonly error?: string;
-      /** Part of the input, as JSON text. */
-      readonly payload?: string;
-      /** These jobs: ids with commas between them. */
-      readonly ids?: string;
-      /** `next` from the previous page. */
-      readonly before?: string;
-      readonly limit?: number;
-      /** How many jobs to look at, at most. A request also ends after a short time. */
-      readonly look?: number;
-    };
-    result: SearchJobsResponse;
   };
   /** Names of queues, tasks, tags, workers, builds, schedules and workflows. */
   names: {

@@ -25,8 +25,10 @@ function filled(path: string, input: object): [path: string, rest: Record<string
 /** The address of a read, below that of the API. */
 export function addressOf<P extends keyof Reads>(path: P, input: Input<P>): string {
   const [whole, rest] = filled(path, input);
-  const given = Object.entries(rest).filter(([, value]) => value !== undefined);
-  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  const given = Object.entries(rest).flatMap(([name, value]) =>
+    [value].flat().flatMap((one) => (one === undefined ? [] : [[name, String(one)]])),
+  );
+  const query = new URLSearchParams(given);
   return query.size === 0 ? whole : `${whole}?${query}`;
 }
 

@@ -1,6 +1,7 @@
 /** Bulk actions: what each is doing, how far it is, and stop. */
 import type { JSX } from "preact";
-import type { BulkAction } from "../api.gen.ts";
+import type { JobFieldName } from "../../src/core/job-query.ts";
+import type { BulkAction, BulkFilter } from "../api.gen.ts";
 import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh, useRead } from "../live.ts";
@@ -20,6 +21,7 @@ import {
   Table,
 } from "../parts.tsx";
 import { to } from "../router.ts";
+import { labelOf } from "./job-query.ts";
 
 const LOOK: Readonly<Record<BulkAction["status"], string>> = {
   running: "processing",
@@ -28,26 +30,26 @@ const LOOK: Readonly<Record<BulkAction["status"], string>> = {
   failed: "failed",
 };
 
+const PHRASES: Readonly<Record<string, string>> = {
+  task: "of task",
+  queue: "in queue",
+  worker: "run by",
+  build: "run by build",
+  code: "with error",
+};
+
 /** "failed jobs of task order.ship in queue orders". */
-function filterText(filter: BulkAction["filter"]): string {
-  const { status, queue, task, key, tags, ids, worker, build } = filter;
-  const { since, until, error, code } = filter;
-  const parts = [
-    ...(ids !== undefined
-      ? [f.plural(ids.length, "chosen job")]
-      : [`${status === undefined ? "" : `${status} `}jobs`]),
-    ...(task === undefined ? [] : [`of task ${task}`]),
-    ...(queue === undefined ? [] : [`in queue ${queue}`]),
-    ...(key === undefined ? [] : [`with key ${key}`]),
-    ...(tags !== undefined && tags.length > 0 ? [`with tag ${tags.join(", ")}`] : []),
-    ...(worker === undefined ? [] : [`run by ${f.workerName(worker)}`]),
-    ...(build === undefined ? [] : [`run by build ${build}`]),
-    ...(error === undefined ? [] : [`whose error has “${error}”`]),
-    ...(code === undefined ? [] : [`with error ${code}`]),
-    ...(since === undefined ? [] : [`since ${f.exact(since)}`]),
-    ...(until === undefined ? [] : [`before ${f.exact(until)}`]),
-  ];
-  return parts.join(" ");
+export function filterText({ status = [], id = [], all: _all, ...rest }: BulkFilter): string {
+  const statuses = [status].flat();
+  const ids = [id].flat();
+  const jobs = statuses.length > 0 ? `${statuses.join(" or ")} jobs` : "jobs";
+  const first = ids.length > 0 ? f.plural(ids.length, "chosen job") : jobs;
+  const others = Object.entries(rest).map(([name, value]) => {
+    const phrase = PHRASES[name] ?? `with ${labelOf(name as JobFieldName)}`;
+    const shown = name === "worker" ? f.workerName(String(value)) : [value].flat().join(", ");
+    return `${phrase} ${typeof value === "number" ? f.exact(value) : shown}`;
+  });
+  return [first, ...others].join(" ");
 }
 
 export function BulkListPage(): JSX.Element {

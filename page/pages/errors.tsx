@@ -24,6 +24,7 @@ import {
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
+import { askAll } from "./job-actions.tsx";
 import { Stack } from "./job-error.tsx";
 
 type State = ErrorKind["state"];
@@ -221,18 +222,12 @@ function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
             </dd>
             <dt>Search</dt>
             <dd>
-              jobs of {group.task} whose error says {group.name}:{" "}
-              <a
-                class="u"
-                href={to("jobs", { status: "failed", task: group.task, error: group.name })}
-              >
+              jobs with this error:{" "}
+              <a class="u" href={to("jobs", { status: "failed", kind: group.id })}>
                 failed now
               </a>
               ,{" "}
-              <a
-                class="u"
-                href={to("jobs", { status: "retry", task: group.task, error: group.name })}
-              >
+              <a class="u" href={to("jobs", { status: "retry", kind: group.id })}>
                 in retry now
               </a>
             </dd>
@@ -275,8 +270,16 @@ function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
 }
 
 function Buttons({ group }: { readonly group: ErrorKind }): JSX.Element {
+  const filter = { status: ["failed"] as const, kind: group.id };
+  const { data: failed } = useRead("jobs/count", filter);
   return (
     <div class="line wrap">
+      {failed !== undefined && failed.count > 0 && (
+        <Act kind="primary" onClick={() => askAll("retry", filter)}>
+          Retry {f.count(failed.count)}
+          {failed.isComplete ? "" : "+"}…
+        </Act>
+      )}
       {group.state === "open" ? (
         <>
           <Act onClick={() => askResolve(group)}>Resolve…</Act>

@@ -1,6 +1,6 @@
 /** What keeps pending jobs from starting: a limit, or workers that run as many jobs as they may. */
 import type { JSX } from "preact";
-import type { Explanation, FoundJob } from "../api.gen.ts";
+import type { Explanation, JobSummary } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { useRead } from "../live.ts";
 import { WorkerLink } from "../parts.tsx";
@@ -21,7 +21,7 @@ const HOLDS: ReadonlySet<Explanation["reason"]> = new Set([
 ]);
 
 /** Which job each pending one is explained by: the first of the list that has the same queue, lane and task. */
-export function explainedBy(jobs: readonly FoundJob[]): ReadonlyMap<string, string> {
+export function explainedBy(jobs: readonly JobSummary[]): ReadonlyMap<string, string> {
   const pending = jobs.filter(({ status }) => status === "pending");
   const alike = Map.groupBy(pending, ({ queue, lane, task }) =>
     JSON.stringify([queue, lane, task]),

@@ -53,9 +53,10 @@ export async function actOn(
   let changed = 0;
   let last: BulkAction | null = null;
   for (const [status, group] of groups) {
-    const filter = { ids: group.map(({ id }) => id), ...(status === undefined ? {} : { status }) };
-    const { id } = await post("bulk", { action, filter, ...terms });
-    last = await followed(id);
+    const id = group.map((job) => job.id);
+    const filter = status === undefined ? { id } : { id, status: [status] };
+    const started = await post("bulk", { action, filter, ...terms });
+    last = await followed(started.id);
     changed += last.changed;
   }
   refresh();

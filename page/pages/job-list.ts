@@ -6,7 +6,7 @@
  * job is left, or a person stops it.
  */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { FoundJob, SearchJobsResponse } from "../api.gen.ts";
+import type { JobSummary, ListJobsResponse } from "../api.gen.ts";
 import { addressOf, get, type Input } from "../client.ts";
 import { live, useRead } from "../live.ts";
 import { useStore } from "../store.ts";
@@ -17,22 +17,20 @@ const IDS_MAX = 100;
 /** Requests of one search that follow each other without a person. */
 const REQUESTS_MAX = 5_000;
 
-/** The server rests as long as it searched, and at least this long. */
-const REST_MS = 20;
+/** The server rests about as long as it looked. */
+const REST_MS = 30;
 
 /** How far a search has come. */
 export interface Progress {
-  /** Null: an index had the answer. */
-  readonly looked: number | null;
+  readonly examined: number;
   /** Where it goes on; null: all were looked at. */
   readonly next: string | null;
-  readonly tookMs: number;
   readonly isGoing: boolean;
   readonly error: unknown;
 }
 
 export interface JobList {
-  readonly rows: readonly FoundJob[] | undefined;
+  readonly rows: readonly JobSummary[] | undefined;
   readonly progress: Progress | null;
   readonly error: unknown;
   readonly reload: () => void;
@@ -44,13 +42,13 @@ export interface JobList {
   readonly showFresh: () => void;
 }
 
-type Search = Input<"search">;
+type Search = Input<"jobs">;
 
 interface Shown extends Progress {
   readonly search: Search;
   /** The address of the search. */
   readonly path: string;
-  readonly jobs: readonly FoundJob[];
+  readonly jobs: readonly JobSummary[];
   readonly at: number;
 }
 
@@ -70,21 +68,20 @@ function keep(shown: Shown): void {
   if (left.size > LEFT_MAX && oldest !== undefined) left.delete(oldest);
 }
 
-function begun(search: Search, { jobs, next, looked, tookMs }: SearchJobsResponse): Shown {
-  const path = addressOf("search", search);
+function begun(search: Search, { jobs, next, examined }: ListJobsResponse): Shown {
+  const path = addressOf("jobs", search);
   const isGoing = next !== null && jobs.length < PAGE;
-  return { search, path, jobs, next, looked, tookMs, isGoing, error: null, at: Date.now() };
+  return { search, path, jobs, next, examined, isGoing, error: null, at: Date.now() };
 }
 
-function continued(shown: Shown, more: SearchJobsResponse): Shown {
+function continued(shown: Shown, more: ListJobsResponse): Shown {
   const known = new Set(shown.jobs.map(({ id }) => id));
   const jobs = [...shown.jobs, ...more.jobs.filter(({ id }) => !known.has(id))];
   return {
     ...shown,
     jobs,
     next: more.next,
-    looked: (shown.looked ?? 0) + (more.looked ?? 0),
-    tookMs: shown.tookMs + more.tookMs,
+    examined: shown.examined + more.examined,
     isGoing: more.next !== null && jobs.length < PAGE,
   };
 }
@@ -99,12 +96,11 @@ async function goOn(from: Shown, show: (next: Shown) => void, signal: AbortSigna
   let shown = from;
   for (let requests = 0; shown.isGoing && requests < REQUESTS_MAX; requests += 1) {
     try {
-      const more = await get("search", nextOf(shown), { signal });
+      const more = await get("jobs", nextOf(shown), { signal });
       if (signal.aborted) return;
       shown = continued(shown, more);
       show(shown);
-      const restMs = Math.max(REST_MS, more.tookMs);
-      if (shown.isGoing) await new Promise((resolve) => setTimeout(resolve, restMs));
+      if (shown.isGoing) await new Promise((resolve) => setTimeout(resolve, REST_MS));
     } catch (error) {
       if (signal.aborted) return;
       shown = { ...shown, isGoing: false, error };
@@ -116,8 +112,8 @@ async function goOn(from: Shown, show: (next: Shown) => void, signal: AbortSigna
 }
 
 export function useJobList(search: Search, frozen: boolean): JobList {
-  const path = addressOf("search", search);
-  const head = useRead("search", search);
+  const path = addressOf("jobs", search);
+  const head = useRead("jobs", search);
   const isFrozen = useStore(live, ({ frozenAt }) => frozenAt !== null) || frozen;
   const [shown, setShown] = useState<Shown | null>(() => left.get(path) ?? null);
   const current = shown?.path === path ? shown : (left.get(path) ?? null);
@@ -139,7 +135,7 @@ export function useJobList(search: Search, frozen: boolean): JobList {
     // A search that was shown anew begins anew.
   }, [path, isGoing, current?.at]);
   const ids = (current?.jobs ?? []).map(({ id }) => id).slice(0, IDS_MAX);
-  const now = useRead("search", frozen || ids.length === 0 ? null : { ids: ids.join(",") });
+  const now = useRead("jobs", frozen || ids.length === 0 ? null : { id: ids });
   const newest = useMemo(
     () =>
       new Map([...(head.data?.jobs ?? []), ...(now.data?.jobs ?? [])].map((job) => [job.id, job])),

@@ -25,21 +25,21 @@ import {
 import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
 import {
-  type CountJobsResponse as Counted,
-  type FoundJob,
+  type GetCountsResponse as Counted,
+  type JobSummary,
   type Status,
   statusValues,
 } from "../api.gen.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 import { explainedBy, Held } from "./held.tsx";
 import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
-import { bulkFilter, chipsOf, searchOf, withFilter } from "./job-query.ts";
+import { bulkFilter, chipsOf, listOf, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
 import { QueryBox } from "./query-box.tsx";
 
 export function JobsPage(): JSX.Element {
   const { query, address } = usePlace();
-  const search = useMemo(() => searchOf(query), [address]);
+  const search = useMemo(() => listOf(query), [address]);
   const selection = useSelection(address);
   const list = useJobList(search, selection.ids.size > 0);
   const { data: counted } = useRead("counts");
@@ -134,7 +134,7 @@ function Tabs({
   );
 }
 
-/** How much was found, how far was looked, and how long it took. */
+/** How much was found, and how far was looked. */
 function Told({
   list,
   query,
@@ -154,12 +154,6 @@ function Told({
         <Btn kind="quiet" onClick={() => setGoing(progress?.isGoing !== true)}>
           {progress?.isGoing === true ? "Stop" : "Look further back"}
         </Btn>
-      )}
-      {progress !== null && (
-        <>
-          <span class="faint hide-sm">·</span>
-          <span class="faint hide-sm">{f.span(progress.tookMs)}</span>
-        </>
       )}
       {counted !== undefined &&
         counted.countedAt !== null &&
@@ -182,7 +176,7 @@ function toldText(
   const count = f.count(rows.length);
   if (isUnfinished(rows.length, progress)) {
     const found = progress.isGoing ? `${count} found so far` : `${count} found`;
-    return `${found}. Looked at ${lookedText(progress.looked, query, counted)}.${progress.error === null ? "" : ` It ended early: ${sentence(progress.error)}`}`;
+    return `${found}. Looked at ${lookedText(progress.examined, query, counted)}.${progress.error === null ? "" : ` It ended early: ${sentence(progress.error)}`}`;
   }
   if (chipsOf(query).length === 0 && query.get("status") === null) return "Newest first.";
   return `${count}${progress.next === null ? "" : "+"} found.`;
@@ -190,16 +184,16 @@ function toldText(
 
 /** "the newest 7,500 of 1,209,739 jobs". */
 function lookedText(
-  looked: number | null,
+  examined: number,
   query: URLSearchParams,
   counted: Counted | undefined,
 ): string {
   const status = TABS.find((one) => one === query.get("status"));
   const all = status === undefined ? counted?.total : counted?.counts[status];
   // Counts are older than the search; and a search of one state may look at others beside it.
-  const of = all === undefined || all < (looked ?? 0) ? "" : ` of ${f.count(all)}`;
+  const of = all === undefined || all < examined ? "" : ` of ${f.count(all)}`;
   const which = query.get("before") === null ? "the newest" : "the next";
-  return `${which} ${f.count(looked ?? 0)}${of} jobs`;
+  return `${which} ${f.count(examined)}${of} jobs`;
 }
 
 function List({
@@ -210,7 +204,7 @@ function List({
   query,
 }: {
   readonly list: JobList;
-  readonly rows: readonly FoundJob[];
+  readonly rows: readonly JobSummary[];
   readonly cursor: Rows;
   readonly selection: Selection;
   readonly query: URLSearchParams;
@@ -277,9 +271,9 @@ function List({
   );
 }
 
-function ranMs({ ranMs: took, claimedAt, status }: FoundJob): number | null {
-  if (took !== null || claimedAt === null) return took;
-  return status === "processing" ? Math.max(0, serverNow() - claimedAt) : null;
+function ranMs({ claimedAt, finishedAt, status }: JobSummary): number | null {
+  const until = status === "processing" ? serverNow() : finishedAt;
+  return claimedAt === null || until === null ? null : Math.max(0, until - claimedAt);
 }
 
 /** What a job does, or why it does not. */
@@ -287,7 +281,7 @@ export function Why({
   job,
   by,
 }: {
-  readonly job: FoundJob;
+  readonly job: JobSummary;
   readonly by: string | null;
 }): JSX.Element {
   const { status, lastError, dueAt, lockedBy, inDoubt } = job;
@@ -346,7 +340,7 @@ function Row({
   selected,
   toggle,
 }: {
-  readonly job: FoundJob;
+  readonly job: JobSummary;
   /** The job whose explanation is its own too. */
   readonly by: string | null;
   readonly isAt: boolean;
@@ -398,7 +392,7 @@ function Row({
       </td>
       <td class="num hide-md dim">{ran === null ? <span class="faint">–</span> : f.span(ran)}</td>
       <td class="num nowrap dim">
-        <Ago at={job.changedAt} />
+        <Ago at={job.finishedAt ?? job.claimedAt ?? job.enqueuedAt} />
       </td>
     </tr>
   );
@@ -475,7 +469,7 @@ function BulkBar({
   selection,
   query,
 }: {
-  readonly rows: readonly FoundJob[];
+  readonly rows: readonly JobSummary[];
   readonly selection: Selection;
   readonly query: URLSearchParams;
 }): JSX.Element {
@@ -487,11 +481,11 @@ function BulkBar({
   const gone = chosen.filter(canDelete);
   const moved = chosen.filter(canMove);
   const isPage = rows.every(({ id }) => selection.ids.has(id));
-  const many = (jobs: readonly FoundJob[]): string => (all ? "all…" : f.count(jobs.length));
+  const many = (jobs: readonly JobSummary[]): string => (all ? "all…" : f.count(jobs.length));
   return (
     <div class="bulk" role="toolbar" aria-label="What to do with the selected jobs">
       <strong>{all ? "All that match" : `${f.count(chosen.length)} selected`}</strong>
-      {filter !== null && isPage && !all && (
+      {isPage && !all && (
         <Btn kind="quiet" hide="sm" onClick={() => setAll(true)}>
           All that match
         </Btn>
@@ -501,7 +495,7 @@ function BulkBar({
         <Act
           kind="primary"
           onClick={async () => {
-            if (all && filter !== null) return askAll("retry", filter);
+            if (all) return askAll("retry", filter);
             await actOn("retry", retry);
             selection.clear();
           }}
@@ -513,9 +507,7 @@ function BulkBar({
         <Act
           kind="danger"
           onClick={() =>
-            all && filter !== null
-              ? askAll("cancel", filter)
-              : askAct("cancel", cancel, selection.clear)
+            all ? askAll("cancel", filter) : askAct("cancel", cancel, selection.clear)
           }
         >
           Cancel {all ? "all" : f.count(cancel.length)}…
@@ -525,20 +517,14 @@ function BulkBar({
         <>
           <Act
             hide="sm"
-            onClick={() =>
-              all && filter !== null
-                ? askAll("move", filter)
-                : askAct("move", moved, selection.clear)
-            }
+            onClick={() => (all ? askAll("move", filter) : askAct("move", moved, selection.clear))}
           >
             Move…
           </Act>
           <Act
             hide="sm"
             onClick={() =>
-              all && filter !== null
-                ? askAll("priority", filter)
-                : askAct("priority", moved, selection.clear)
+              all ? askAll("priority", filter) : askAct("priority", moved, selection.clear)
             }
           >
             Priority…
@@ -548,11 +534,7 @@ function BulkBar({
       {gone.length > 0 && (
         <Act
           kind="danger"
-          onClick={() =>
-            all && filter !== null
-              ? askAll("delete", filter)
-              : askAct("delete", gone, selection.clear)
-          }
+          onClick={() => (all ? askAll("delete", filter) : askAct("delete", gone, selection.clear))}
         >
           Delete {all ? "all" : f.count(gone.length)}…
         </Act>
@@ -568,7 +550,7 @@ function useJobKeys({
   selection,
   list,
 }: {
-  readonly rows: readonly FoundJob[];
+  readonly rows: readonly JobSummary[];
   readonly cursor: Rows;
   readonly selection: Selection;
   readonly list: JobList;

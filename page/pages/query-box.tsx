@@ -1,12 +1,23 @@
 /** The search of jobs: chips for what is filtered, completion for what can be. */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { type JobFieldName, jobFieldNames, jobFields } from "../../src/core/job-query.ts";
 import type { Names } from "../api.gen.ts";
 import { Icon } from "../icons.tsx";
 import { useKeys } from "../keys.ts";
 import { useRead } from "../live.ts";
 import { go, to } from "../router.ts";
-import { type Chip, chipsOf, FIELDS, SPANS, withFilter } from "./job-query.ts";
+import {
+  type Chip,
+  chipsOf,
+  FIELDS,
+  isInstant,
+  labelOf,
+  SPANS,
+  withFilter,
+  without,
+  withWords,
+} from "./job-query.ts";
 
 const NAMES_EVERY_MS = 60_000;
 const SHOWN_MAX = 9;
@@ -17,6 +28,7 @@ const LISTS: Readonly<Record<string, keyof Names>> = {
   tag: "tags",
   worker: "workers",
   build: "builds",
+  schedule: "schedules",
 };
 
 /** One line of the completion. */
@@ -34,33 +46,34 @@ const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 /** What is offered for a text. */
 function offersFor(text: string, query: URLSearchParams, names: Names | undefined): Offer[] {
   const wanted = text.trim();
-  if (wanted === "")
-    return FIELDS.map(({ name, hint }) => ({ text: `${name}:`, note: hint, fill: `${name}:` }));
+  if (wanted === "") return FIELDS.map(offerOf);
   if (WHOLE_ID.test(wanted))
     return [{ text: wanted, note: "open this job", href: to(["jobs", wanted.toLowerCase()]) }];
   const colon = wanted.indexOf(":");
-  const field = FIELDS.find(({ name }) => name === wanted.slice(0, colon));
-  if (field !== undefined)
-    return valuesOf(field.name, wanted.slice(colon + 1).trim(), query, names);
+  const field = FIELDS.find((name) => name === wanted.slice(0, colon));
+  const several = withWords(query, wanted);
+  if (field !== undefined && !/\s/.test(wanted))
+    return valuesOf(field, wanted.slice(colon + 1).trim(), query, names);
+  if (several !== null) return [{ text: wanted, note: "these fields", href: several }];
   const low = wanted.toLowerCase();
-  const fields = FIELDS.filter(({ name }) => name.startsWith(low)).map(({ name, hint }) => ({
-    text: `${name}:`,
-    note: hint,
-    fill: `${name}:`,
-  }));
+  const fields = FIELDS.filter((name) => name.toLowerCase().startsWith(low)).map(offerOf);
   const known = Object.keys(LISTS).flatMap((name) =>
     valuesOf(name, wanted, query, names, 3).filter(({ note }) => note !== "as written"),
   );
-  const texts = ["key", "error", "payload"].map((name) => ({
+  const texts = (["key", "error", "input"] as const).map((name) => ({
     text: wanted,
-    note: FIELDS.find((one) => one.name === name)?.label ?? name,
+    note: labelOf(name),
     href: withFilter(query, name, wanted),
   }));
   const id =
     ID.test(wanted) && wanted.length >= 8
-      ? [{ text: wanted, note: "id begins with", href: withFilter(query, "prefix", wanted) }]
+      ? [{ text: wanted, note: "id begins with", href: withFilter(query, "id", wanted) }]
       : [];
   return [...id, ...known, ...fields, ...texts].slice(0, SHOWN_MAX);
+}
+
+function offerOf(name: JobFieldName): Offer {
+  return { text: `${name}:`, note: jobFields[name].about, fill: `${name}:` };
 }
 
 function valuesOf(
@@ -70,12 +83,14 @@ function valuesOf(
   names: Names | undefined,
   most = SHOWN_MAX,
 ): Offer[] {
-  if (name === "since") {
-    return SPANS.map(([value, text]) => ({
-      text,
-      note: "since",
+  if (isInstant(name)) {
+    const spans = SPANS.map(([value]) => ({
+      text: `${value} ago`,
+      note: name,
       href: withFilter(query, name, value),
     }));
+    const written = { text: begin, note: "as written", href: withFilter(query, name, begin) };
+    return begin === "" ? spans : [written];
   }
   const list = LISTS[name];
   const low = begin.toLowerCase();
@@ -99,7 +114,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
   const chips = chipsOf(query);
   const offers = offersFor(text, query, names);
   const unknown = /^(\w+):/.exec(text)?.[1];
-  const isUnknown = unknown !== undefined && !FIELDS.some(({ name }) => name === unknown);
+  const isUnknown = unknown !== undefined && !jobFieldNames.some((name) => name === unknown);
   useKeys({ "/": () => box.current?.focus() });
   const choose = (offer: Offer | undefined): void => {
     if (offer === undefined) return;
@@ -115,7 +130,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
     else if (event.key === "Enter") choose(offers[at]);
     else if (event.key === "Escape") box.current?.blur();
     else if (event.key === "Backspace" && text === "" && last !== undefined)
-      go(withFilter(query, last.name, null));
+      go(without(query, last));
     else return;
     event.preventDefault();
   };
@@ -124,7 +139,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
       <div class="query" role="search" onClick={() => box.current?.focus()}>
         <Icon name="search" />
         {chips.map((chip) => (
-          <ChipView key={chip.name} chip={chip} query={query} />
+          <ChipView key={`${chip.name} ${chip.value}`} chip={chip} query={query} />
         ))}
         <input
           ref={box}
@@ -140,7 +155,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
           autocomplete="off"
           spellcheck={false}
           placeholder={
-            chips.length === 0 ? "queue, task, key, tag, error, payload … or paste an id" : ""
+            chips.length === 0 ? "queue, task, key, tag, error, input … or paste an id" : ""
           }
           value={text}
           onInput={(event) => {
@@ -162,7 +177,7 @@ export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.El
       >
         {isUnknown && (
           <li class="failed" role="option" aria-selected="false">
-            “{unknown}” is no filter. There are: {FIELDS.map(({ name }) => name).join(", ")}.
+            “{unknown}” is no filter. There are: {jobFieldNames.join(", ")}.
           </li>
         )}
         {offers.map((offer, index) => (
@@ -196,7 +211,7 @@ function ChipView({
     <span class="chip">
       <span>{chip.label}</span>
       <b>{chip.value}</b>
-      <button type="button" title="Remove" onClick={() => go(withFilter(query, chip.name, null))}>
+      <button type="button" title="Remove" onClick={() => go(without(query, chip))}>
         <Icon name="close" />
         <span class="sr">
           Remove {chip.label} {chip.value}

@@ -23,7 +23,7 @@ import { openApiOf } from "../http-kernel/openapi.ts";
 import { JSON_TYPE, route, type Route } from "../http-kernel/route.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
 import { type EnqueueApp, enqueueOperations, jobOperations } from "../jobs/operations.ts";
-import { jobRoutes } from "../jobs/routes.ts";
+import { listOperations } from "../jobs/list-operations.ts";
 import { lockOperations } from "../locks/operations.ts";
 import type { Ask } from "../mcp/tools.ts";
 import { Feed } from "../monitoring/feed.ts";
@@ -188,8 +188,16 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   const items = { items: store.items, workflows, runtime, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
-    ...bulkRoutes(holdfast.bulk, onBulk),
-    ...previewRoutes({ bulk: holdfast.bulk, runtime, clock: () => store.db.clock() }, onBulk),
+    ...bulkRoutes(holdfast, onBulk),
+    ...previewRoutes(
+      {
+        bulk: holdfast.bulk,
+        redaction: holdfast.redaction,
+        runtime,
+        clock: () => store.db.clock(),
+      },
+      onBulk,
+    ),
     ...routesOf<EnqueueApp>(
       {
         enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
@@ -198,7 +206,8 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       },
       enqueueOperations,
     ),
-    ...jobRoutes({ jobs }),
+    // Before those of one job: `count` is no id.
+    ...routesOf(holdfast, listOperations),
     ...routesOf({ jobs, redaction: holdfast.redaction, definitions: tasks }, jobOperations),
     ...routesOf(holdfast, flowOperations),
     ...flowRoutes({

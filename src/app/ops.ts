@@ -39,7 +39,7 @@ export {
 } from "../doctor/doctor.ts";
 export type { CheckRecord } from "../database/check.ts";
 export type { BulkActions, BulkListFilter, BulkRunOptions } from "../bulk/bulk.ts";
-export type { BulkAction, BulkFilter, BulkRequest, BulkTerms } from "../bulk/filter.ts";
+export type { BulkAction, BulkFilter, BulkRequest, BulkTerms } from "../bulk/request.ts";
 export type { BulkRecord, BulkStatus, Refusal } from "../bulk/store.ts";
 export type {
   ErrorKindFilter,
@@ -91,7 +91,8 @@ export type { WorkerStatus } from "../worker/worker.ts";
 // What the types of `holdfast` mention.
 export type { AlertFilter, AlertRule, AlertView, Trouble } from "../alerts/alert.ts";
 export type { Pruned } from "../audit/verify.ts";
-export type { StoredFilter } from "../bulk/filter.ts";
+export type { StoredFilter } from "../bulk/request.ts";
+export type { CheckedFilter, JobFilter, JobListFilter } from "../jobs/filter.ts";
 export type {
   AwaitedJob,
   Bounded,
@@ -138,7 +139,6 @@ export type {
   JobRecord,
   JobSummary as JobRow,
   LeasesFilter,
-  ListFilter,
   OnConflict,
   Settled,
 } from "../jobs/store.ts";

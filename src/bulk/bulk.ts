@@ -5,7 +5,7 @@ import type { Logger } from "../core/log.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { BulkCarrier, type CarrierParts } from "./carrier.ts";
-import { type BulkRequest, checkRequest, type Walk, walksOf } from "./filter.ts";
+import { type BulkRequest, checkRequest } from "./request.ts";
 import { type BulkRecord, type BulkRow, type BulkStatus, bulkStatuses } from "./store.ts";
 
 /** Which bulk actions to list, and how many. */
@@ -71,8 +71,7 @@ export class BulkActions {
     checkKnown(options, OPERATOR);
     const checked = checkRequest(request);
     const operator = anyOperator(options, once === undefined ? this.#parts.newId : () => once);
-    const [walk] = walksOf(checked.action, checked.filter);
-    return record(await this.#parts.store.bulk.create(checked, walk as Walk, operator));
+    return record(await this.#parts.store.bulk.create(checked, operator));
   }
 
   /** Carries out an action here until it has ended. Other processes may do so at the same time. */

@@ -2,9 +2,9 @@
 import { HoldfastError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { calledFirst, type RetryStores } from "../jobs/results.ts";
-import { fits, type Looked, walksOf } from "./filter.ts";
-import type { Page, Position } from "./look.ts";
-import type { BulkChunk, BulkRow, BulkStore, Refusal } from "./store.ts";
+import type { Match, Walked } from "../jobs/walk.ts";
+import { walksOf } from "./request.ts";
+import type { BulkChunk, BulkRow, BulkStore, Position, Refusal } from "./store.ts";
 
 /** Jobs that are examined before another chore of the process has its turn. */
 const PAGE = 500;
@@ -22,7 +22,7 @@ export interface CarrierParts {
 
 /** A part of a page, for one transaction. */
 interface Span {
-  readonly jobs: readonly Looked[];
+  readonly jobs: readonly Match[];
   readonly looked: number;
   readonly next: Position | null;
 }
@@ -116,7 +116,7 @@ export class BulkCarrier {
   }
 
   /** Without its called jobs it would fail again at once. ReopenTerms one twice is refused, and changes nothing. */
-  async #retryCalled({ terms, ...row }: BulkRow, { id }: Looked): Promise<void> {
+  async #retryCalled({ terms, ...row }: BulkRow, { id }: Match): Promise<void> {
     const { store, newId } = this.#parts;
     const { actor, reason, traceId } = row;
     for (const called of await calledFirst(store, id, terms.withCalled)) {
@@ -127,46 +127,44 @@ export class BulkCarrier {
 }
 
 /** A job that failed because a called job failed is retried by itself, after that job. */
-function mustBeApart({ action, dryRun }: BulkRow, { error }: Looked): boolean {
+function mustBeApart({ action, dryRun }: BulkRow, { error }: Match): boolean {
   return action === "retry" && !dryRun && error?.code === "CALL_FAILED";
 }
 
 /** The page in parts that have at most as many matching jobs as one transaction changes. */
-function* spansOf(row: BulkRow, { examined, jobs }: Page): Generator<Span> {
+function* spansOf(row: BulkRow, { matches, examined, next }: Walked): Generator<Span> {
   const { walk } = row.position;
-  const matching = jobs.filter((job) => fits(job, row.filter));
-  const end = endOf(row, examined);
+  const groups = groupsOf(row, matches);
+  const last = groups.pop() ?? [];
   let looked = 0;
-  let open: Looked[] = [];
-  for (const job of matching) {
-    const isApart = mustBeApart(row, job);
-    const before = isApart ? open : open.length === TOGETHER_MAX ? open : [];
-    if (before.length > 0) {
-      const last = before.at(-1)?.id ?? null;
-      const seen = examined.filter((id) => last === null || id >= last).length;
-      yield { jobs: before, looked: seen - looked, next: { walk, before: last } };
-      looked = seen;
-      open = [];
-    }
-    open.push(job);
-    if (!isApart || job === matching.at(-1)) continue;
-    const seen = examined.filter((id) => id >= job.id).length;
-    yield { jobs: open, looked: seen - looked, next: { walk, before: job.id } };
-    looked = seen;
-    open = [];
+  for (const jobs of groups) {
+    looked += jobs.length;
+    yield { jobs, looked: jobs.length, next: { walk, before: jobs.at(-1)?.id ?? null } };
   }
-  yield { jobs: open, looked: examined.length - looked, next: end };
+  yield { jobs: last, looked: examined - looked, next: nextOf(row, next) };
+}
+
+function groupsOf(row: BulkRow, matches: readonly Match[]): Match[][] {
+  const groups: Match[][] = [];
+  let open: Match[] | null = null;
+  for (const job of matches) {
+    const isApart = mustBeApart(row, job);
+    if (open === null || isApart || open.length === TOGETHER_MAX) groups.push((open = []));
+    open.push(job);
+    if (isApart) open = null;
+  }
+  return groups;
 }
 
 /** Where the action stands after a whole page: further down, at the next walk, or at its end. */
-function endOf(row: BulkRow, examined: readonly string[]): Position | null {
-  const { walk } = row.position;
-  if (examined.length === PAGE) return { walk, before: examined.at(-1) ?? null };
-  const walks = walksOf(row.action, row.filter);
+function nextOf({ id, action, dryRun, position }: BulkRow, before: string | null): Position | null {
+  const { walk } = position;
+  if (before !== null) return { walk, before };
+  const walks = walksOf(action);
   const next = walks[walks.indexOf(walk) + 1];
-  if (next === undefined || (next === "returned" && row.dryRun)) return null;
+  if (next === undefined || dryRun) return null;
   // Jobs that were enqueued after the action have greater ids than it.
-  return { walk: next, before: next === "returned" ? row.id : null };
+  return { walk: next, before: id };
 }
 
 function refusalOf(id: string, { code, message }: HoldfastError): Refusal {

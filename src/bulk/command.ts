@@ -2,20 +2,20 @@
  * `holdfast retry` and `holdfast cancel`, by ids or by filter, and `holdfast bulk`: actions by filter, with progress. The
  * command carries the action out itself until it has ended or Ctrl-C stops it; workers carry on one that lost its command.
  */
-import { Command, InvalidArgumentError, Option } from "commander";
-import { toMs } from "../core/duration.ts";
+import { Command } from "commander";
 import { HoldfastError, IllegalMoveError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
-import { finalStatuses, type Status, statuses } from "../core/job.ts";
+import { finalStatuses } from "../core/job.ts";
+import { type JobFieldName, textOf } from "../core/job-query.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import { type FilterFlags, filterFlags } from "../jobs/filter-flags.ts";
+import { pairsOf } from "../jobs/shapes.ts";
 import { type App as JobsApp, eachJob, type Handled, unknownNames } from "../jobs/command.ts";
 import {
   actorName,
   givenJson,
-  instant,
   reasonOption,
   type ReasonOptions,
-  repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
 import { wholeId } from "../terminal/ids.ts";
@@ -32,7 +32,7 @@ import {
 } from "../terminal/terminal.ts";
 import type { BulkActions } from "./bulk.ts";
 import { BulkNotFoundError, type BulkRecord } from "./store.ts";
-import type { BulkAction, BulkFilter, BulkRequest } from "./filter.ts";
+import type { BulkAction, BulkFilter, BulkRequest } from "./request.ts";
 
 interface App extends JobsApp {
   readonly bulk: BulkActions;
@@ -40,18 +40,7 @@ interface App extends JobsApp {
 
 type Kit = CommandKit<App>;
 
-interface BulkCliOptions {
-  readonly status?: Status;
-  readonly queue?: string;
-  readonly task?: string;
-  readonly key?: string;
-  readonly tag?: readonly string[];
-  readonly worker?: string;
-  readonly build?: string;
-  readonly since?: Date;
-  readonly until?: Date;
-  readonly error?: string;
-  readonly code?: string;
+interface BulkCliOptions extends FilterFlags {
   readonly all?: true;
   readonly dryRun?: true;
   readonly detach?: true;
@@ -63,23 +52,8 @@ const LIMIT_DEFAULT = 20;
 
 const PREFIX_PAGE = 1_000;
 
-function filterOptions(command: Command, { when }: { readonly when: string }): Command {
-  return command
-    .addOption(new Option("--status <status>", "only jobs with this status").choices(statuses))
-    .option("--queue <name>", "only jobs of this queue")
-    .option("--task <name>", "only jobs of this task")
-    .option("--key <key>", "only jobs with this key")
-    .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
-    .option("--worker <id>", "only jobs that ran or run on this worker")
-    .option("--build <id>", "only jobs that ran or run on a worker of this build")
-    .option(
-      "--since <time>",
-      `only jobs ${when} since this time: 1h (ago), or 2027-01-31T09:00:00Z`,
-      ago,
-    )
-    .option("--until <time>", `only jobs ${when} before this time`, ago)
-    .option("--error <text>", "only jobs whose last error contains this text")
-    .option("--code <code>", "only jobs whose last error has this code or name")
+function filterOptions(command: Command, except: readonly JobFieldName[] = []): Command {
+  return filterFlags(command, ["id", ...except])
     .option("--all", "all eligible jobs")
     .option("--dry-run", "count the jobs without changing them")
     .option("--detach", "leave the action to workers and servers, and do not wait for it")
@@ -87,38 +61,31 @@ function filterOptions(command: Command, { when }: { readonly when: string }): C
     .addOption(urlOption());
 }
 
-/** `1h` ago, or an instant. */
-function ago(text: string): Date {
-  try {
-    return new Date(systemRuntime.now() - toMs("duration", text));
-  } catch {
-    try {
-      return instant(text);
-    } catch {
-      throw new InvalidArgumentError(
-        "Write a duration (15m, 2h or 7d ago) or a time such as 2027-01-31T09:00:00Z.",
-      );
-    }
-  }
-}
+type Pairs = ReturnType<typeof pairsOf>;
 
 interface SplitOptions<Options> {
   /** Null: none was given. */
-  readonly filter: BulkFilter | null;
+  readonly filter: { readonly fields: Pairs; readonly all: boolean } | null;
   readonly dryRun: boolean;
   readonly detach: boolean;
   readonly rest: Omit<Options, keyof BulkCliOptions>;
 }
 
 function split<Options extends BulkCliOptions>(options: Options): SplitOptions<Options> {
-  const { status, queue, task, key, tag, worker, build, ...more } = options;
-  const { since, until, error, code, all, ...others } = more;
-  const { dryRun = false, detach = false, ...rest } = others;
-  const times = { since, until, error, code, all };
-  const named = { status, queue, task, key, tags: tag, worker, build, ...times };
-  const given = Object.entries(named).filter(([, value]) => value !== undefined);
-  const filter = given.length === 0 ? null : (Object.fromEntries(given) as BulkFilter);
+  const { all = false, dryRun = false, detach = false, ...others } = options;
+  const fields = pairsOf(others);
+  const names = new Set<string>(fields.map(([name]) => name));
+  const rest = Object.fromEntries(Object.entries(others).filter(([name]) => !names.has(name)));
+  const filter = fields.length === 0 && !all ? null : { fields, all };
   return { filter, dryRun, detach, rest: rest as Omit<Options, keyof BulkCliOptions> };
+}
+
+async function filterOf(
+  { jobs }: App,
+  { fields, all }: NonNullable<SplitOptions<unknown>["filter"]>,
+): Promise<BulkFilter> {
+  const filter = await jobs.readFilter(fields);
+  return all ? { ...filter, all } : filter;
 }
 
 /** Either ids or a filter. */
@@ -130,7 +97,7 @@ function splitWithIds<Options extends BulkCliOptions>(
   const isFilter = parts.filter !== null;
   if (isFilter === ids.length > 0 || ((parts.dryRun || parts.detach) && !isFilter)) {
     throw new BadUsageError(
-      "Pass either job ids or a filter such as --task, --since or --all, but not both.",
+      "Pass either job ids or a filter such as --task, --error or --all, but not both.",
     );
   }
   return parts;
@@ -142,7 +109,7 @@ export function cancelCommand(kit: Kit): Command {
   const command = new Command("cancel")
     .description("cancel jobs that have not finished")
     .argument("[id...]", "job ids, or unambiguous prefixes");
-  return filterOptions(command, { when: "enqueued" })
+  return filterOptions(command)
     .addHelpText(
       "after",
       `
@@ -164,7 +131,8 @@ async function cancel(
   const { filter, rest, ...how } = splitWithIds(ids, given);
   await using holdfast = await open(url);
   if (filter !== null) {
-    await start({ terminal, holdfast }, { action: "cancel", filter }, { ...how, ...rest });
+    const request = { action: "cancel", filter: await filterOf(holdfast, filter) } as const;
+    await start({ terminal, holdfast }, request, { ...how, ...rest });
     return;
   }
   const options = { actor: actorName(), ...rest };
@@ -191,6 +159,9 @@ interface RetryOptions extends FilterCommandOptions {
   readonly withCalled?: true;
 }
 
+/** The new input of one job. */
+const RETRY_INPUT = "input";
+
 export function retryCommand(kit: Kit): Command {
   const command = new Command("retry")
     .description("make failed, cancelled or expired jobs pending again")
@@ -198,7 +169,7 @@ export function retryCommand(kit: Kit): Command {
     .option("--input <json>", "another input for one job, or - to read it from stdin")
     .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
     .option("--with-called", "also retry the called jobs whose failure made these jobs fail");
-  return filterOptions(command, { when: "finished" })
+  return filterOptions(command, [RETRY_INPUT])
     .addHelpText(
       "after",
       `
@@ -216,15 +187,21 @@ async function retry(
   { url, ...given }: RetryOptions,
 ): Promise<void> {
   const { terminal, open } = kit;
-  const { filter, rest, ...how } = splitWithIds(ids, given);
-  const { reason, input, ...terms } = rest;
+  const { [RETRY_INPUT]: input, ...others } = given;
+  const { filter, rest, ...how } = splitWithIds(ids, others);
+  const { reason, ...terms } = rest;
   if (input !== undefined && ids.length !== 1) {
     throw new BadUsageError("--input is for one job: pass its id.");
   }
   const why = reason === undefined ? {} : { reason };
   await using holdfast = await open(url);
   if (filter !== null) {
-    await start({ terminal, holdfast }, { action: "retry", filter, ...terms }, { ...how, ...why });
+    const request = {
+      action: "retry",
+      filter: await filterOf(holdfast, filter),
+      ...terms,
+    } as const;
+    await start({ terminal, holdfast }, request, { ...how, ...why });
     return;
   }
   const changed = input === undefined ? {} : { input: await givenJson(input, "--input") };
@@ -275,7 +252,7 @@ function showCommand(kit: Kit): Command {
 
 function deleteCommand(kit: Kit): Command {
   const command = new Command("delete").description("delete ended jobs that match a filter");
-  return filterOptions(command, { when: "finished" })
+  return filterOptions(command)
     .addHelpText("after", `\n--status is required and must be one of: ${finalStatuses.join(", ")}.`)
     .action(({ url, ...given }: FilterCommandOptions) =>
       startAlone(kit, url, given, (filter) => ({ action: "delete", filter })),
@@ -286,7 +263,7 @@ function moveCommand(kit: Kit): Command {
   const command = new Command("move")
     .description("move unclaimed jobs that match a filter to another queue")
     .requiredOption("--to <queue>", "the new queue");
-  return filterOptions(command, { when: "enqueued" }).action(
+  return filterOptions(command).action(
     ({ url, to, ...given }: FilterCommandOptions & { to: string }) =>
       startAlone(kit, url, given, (filter) => ({ action: "move", filter, queue: to })),
   );
@@ -296,7 +273,7 @@ function priorityCommand(kit: Kit): Command {
   const command = new Command("priority")
     .description("change the priority of unclaimed jobs that match a filter")
     .requiredOption("--to <n>", "the new priority; higher numbers run first", wholeNumber);
-  return filterOptions(command, { when: "enqueued" }).action(
+  return filterOptions(command).action(
     ({ url, to, ...given }: FilterCommandOptions & { to: number }) =>
       startAlone(kit, url, given, (filter) => ({ action: "priority", filter, priority: to })),
   );
@@ -326,10 +303,11 @@ async function startAlone(
 ): Promise<void> {
   const { filter, rest, ...how } = split(given);
   if (filter === null) {
-    throw new BadUsageError("Pass a filter such as --task, --since or --all.");
+    throw new BadUsageError("Pass a filter such as --task, --error or --all.");
   }
   await using holdfast = await open(url);
-  await start({ terminal, holdfast }, request(filter), { ...how, ...rest });
+  const asked = request(await filterOf(holdfast, filter));
+  await start({ terminal, holdfast }, asked, { ...how, ...rest });
 }
 
 interface Here {
@@ -431,19 +409,13 @@ async function list(
         count(action.matched),
         count(action.changed),
         action.actor,
-        filterText(action),
+        textOf(action.filter),
       ]),
       width: terminal.columns,
       paintTitle: terminal.colors.bold,
     });
     terminal.print(...lines);
   }
-}
-
-function filterText({ filter }: BulkRecord): string {
-  return Object.entries(filter)
-    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join(" ");
 }
 
 function show(terminal: Terminal, action: BulkRecord): void {
@@ -455,7 +427,7 @@ function show(terminal: Terminal, action: BulkRecord): void {
   const { colors } = terminal;
   const lines: Record<string, string | null> = {
     status: action.status,
-    filter: filterText(action),
+    filter: textOf(action.filter),
     queue: action.terms.queue ?? null,
     priority: action.terms.priority === undefined ? null : String(action.terms.priority),
     by: `${action.actor}${action.reason === null ? "" : `: ${action.reason}`}`,

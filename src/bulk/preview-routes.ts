@@ -2,15 +2,19 @@
 import { z } from "zod";
 import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
-import type { BulkRequest } from "./filter.ts";
+import type { Redaction } from "../config/redaction.ts";
+import type { BulkFilter, BulkRequest } from "./request.ts";
 import { previewBulk, PREVIEW_MINUTES, type PreviewParts, startPreviewed } from "./preview.ts";
-import { bulkBody, bulkSchema } from "./routes.ts";
+import { bulkBody, bulkSchema, refuseHidden } from "./routes.ts";
 import type { BulkRecord } from "./store.ts";
 
 const TAG = "bulk";
 
 /** `onStart` wakes the process that carries it out. */
-export function previewRoutes(parts: PreviewParts, onStart: () => void): Route[] {
+export function previewRoutes(
+  parts: PreviewParts & { readonly redaction: Redaction },
+  onStart: () => void,
+): Route[] {
   return [
     route({
       method: "POST",
@@ -31,7 +35,8 @@ export function previewRoutes(parts: PreviewParts, onStart: () => void): Route[]
       location: (json) => `/api/v1/bulk/${(json as { token: string }).token}`,
       run: async (call) => {
         const { reason: _reason, ...request } = call.body;
-        const asked = { ...request, filter: withoutUndefined(request.filter) };
+        refuseHidden(parts.redaction, request.filter as BulkFilter);
+        const asked = { ...request, filter: withoutUndefined(request.filter as object) };
         const [token = ""] = call.ids;
         const wanted = withoutUndefined(asked) as BulkRequest;
         const preview = await previewBulk(parts, wanted, auditedBy(call), token);

@@ -9,7 +9,7 @@ import { HoldfastError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { BulkActions } from "./bulk.ts";
-import type { BulkRequest } from "./filter.ts";
+import type { BulkRequest } from "./request.ts";
 import { BulkNotFoundError, type BulkRecord } from "./store.ts";
 
 export interface PreviewParts {
@@ -64,8 +64,10 @@ export async function startPreviewed(
   if (started !== null) return started;
   const { action, terms, filter, createdAt } = preview;
   // Jobs that match since then were not counted.
-  const until = Math.min(filter.until ?? createdAt, createdAt);
-  return bulk.start({ action, ...terms, filter: { ...filter, until } } as BulkRequest, options, id);
+  const name = action === "retry" || action === "delete" ? "endedUntil" : "enqueuedUntil";
+  const until = { [name]: Math.min(filter[name] ?? createdAt, createdAt) };
+  const request = { action, ...terms, filter: { ...filter, ...until } } as BulkRequest;
+  return bulk.start(request, options, id);
 }
 
 function unlessMissing(error: unknown): null {

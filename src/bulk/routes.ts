@@ -1,48 +1,27 @@
 /** Bulk actions over HTTP: start one, then follow, stop and resume it. */
 import { z } from "zod";
+import type { Redaction } from "../config/redaction.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
 import { PRIORITY_MAX } from "../jobs/start.ts";
-import { TAGS_MAX } from "../jobs/list.ts";
+import { filterValues } from "../jobs/shapes.ts";
+import { zodOf } from "../operations/route.ts";
+import { boolean, strict } from "../operations/shape.ts";
 import type { BulkActions } from "./bulk.ts";
-import { bulkActions, type BulkRequest, ERROR_LENGTH_MAX, IDS_MAX } from "./filter.ts";
+import { bulkActions, type BulkFilter, type BulkRequest } from "./request.ts";
 import { type BulkRecord, bulkStatuses } from "./store.ts";
 
 const TAG = "bulk";
 
 const PAGE = 50;
 
-const fields = {
-  status: s.status.optional(),
-  queue: s.name.optional(),
-  task: s.name.optional(),
-  key: s.key.optional().meta({ description: "The key that the job was enqueued with." }),
-  tags: z
-    .array(s.tag)
-    .max(TAGS_MAX)
-    .optional()
-    .meta({ description: "Only jobs that have all of these tags." }),
-  ids: z.array(s.id).max(IDS_MAX).optional().meta({ description: "One of these jobs." }),
-  worker: s.workerId.optional().meta({ description: "It ran or runs on this worker." }),
-  build: s.name.optional().meta({ description: "It ran or runs on a worker of this build." }),
-  since: s.instant.optional().meta({
-    description: "Only jobs that ended (or, if not ended, were enqueued) at or after this time.",
-  }),
-  until: s.instant.optional().meta({ description: "Before." }),
-  error: z.string().min(1).max(ERROR_LENGTH_MAX).optional().meta({
-    description: "Part of the last error's name or message, case-insensitive.",
-  }),
-  code: z.string().min(1).max(ERROR_LENGTH_MAX).optional().meta({
-    description: "The code or name of the last error.",
-  }),
-  all: z.boolean().optional().meta({ description: "Required if no other field is given." }),
-};
+const all = boolean().optional().about("Required if no other field is given.");
 
-const filter = z.strictObject(fields).meta({
-  id: "BulkFilter",
-  description: "A job must match all given fields.",
-});
+const filter = zodOf(
+  strict({ ...filterValues, all }).named("BulkFilter", "A job must match all given fields."),
+);
 
 export const bulkBody = z.strictObject({
   action: z.enum(bulkActions),
@@ -65,7 +44,7 @@ export const bulkSchema = z
   .object({
     id: s.id,
     action: z.enum(bulkActions),
-    filter: z.object(fields),
+    filter,
     terms: z.object({
       attempts: s.count.optional(),
       withCalled: z.boolean().optional(),
@@ -96,8 +75,21 @@ export const bulkSchema = z
 
 const audited = z.strictObject({ reason: s.reason.optional() });
 
+interface BulkRouteParts {
+  readonly bulk: BulkActions;
+  readonly redaction: Redaction;
+}
+
+/** A count of the jobs whose inputs have a text would tell what is hidden in them. */
+export function refuseHidden({ isEmpty }: Redaction, { input }: { readonly input?: string }): void {
+  if (isEmpty || input === undefined) return;
+  const problem =
+    "cannot be used here, because inputs are redacted. List the jobs, and pass their ids.";
+  throw new InvalidArgumentError({ field: "filter.input", problem });
+}
+
 /** `onStart` wakes the process that carries it out. */
-export function bulkRoutes(bulk: BulkActions, onStart: () => void): Route[] {
+export function bulkRoutes({ bulk, redaction }: BulkRouteParts, onStart: () => void): Route[] {
   return [
     route({
       method: "POST",
@@ -112,9 +104,10 @@ export function bulkRoutes(bulk: BulkActions, onStart: () => void): Route[] {
       location: (json) => `/api/v1/bulk/${(json as BulkRecord).id}`,
       run: async (call) => {
         const { reason: _reason, ...request } = call.body;
+        refuseHidden(redaction, request.filter as BulkFilter);
         const asked = withoutUndefined({
           ...request,
-          filter: withoutUndefined(request.filter),
+          filter: withoutUndefined(request.filter as object),
         }) as BulkRequest;
         const started = await bulk.start(asked, auditedBy(call), call.ids[0]);
         onStart();

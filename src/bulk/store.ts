@@ -17,8 +17,15 @@ import { cancelWhereItStands, relocate, type Relocation, reopenIn } from "../job
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { deleteEnded } from "../jobs/maintenance.ts";
 import { hintPending } from "../jobs/rows.ts";
-import type { BulkAction, BulkTerms, CheckedRequest, StoredFilter, Walk } from "./filter.ts";
-import { lookAt, type Page, type Position } from "./look.ts";
+import { walk, type Walked } from "../jobs/walk.ts";
+import {
+  type BulkAction,
+  type BulkTerms,
+  type CheckedRequest,
+  statusesOf,
+  type StoredFilter,
+  type Walk,
+} from "./request.ts";
 
 export class BulkNotFoundError extends HoldfastError {
   constructor(facts: { id: string }) {
@@ -96,6 +103,12 @@ export interface BulkRecord {
   readonly endedAt: number | null;
 }
 
+/** The jobs before this id come next; null: the newest. */
+export interface Position {
+  readonly walk: Walk;
+  readonly before: string | null;
+}
+
 /** With what a process needs to carry it out. */
 export interface BulkRow extends BulkRecord {
   readonly traceId: string | null;
@@ -155,12 +168,12 @@ export class SqlBulk {
   }
 
   /** Stores an action; its id is that of its audit line, so a repeated call finds it. */
-  async create(request: CheckedRequest, walk: Walk, operator: OperatorEntry): Promise<BulkRow> {
+  async create(request: CheckedRequest, operator: OperatorEntry): Promise<BulkRow> {
     const engine = this.#engine;
     const create = (): Promise<void> =>
       engine.transaction(async (tx) => {
         const now = await readNow(engine, tx);
-        await tx.insert("bulk_action", [newRow(request, walk, operator, now)]);
+        await tx.insert("bulk_action", [newRow(request, operator, now)]);
         const { action, filter, terms, dryRun } = request;
         const detail = JSON.stringify({ action, filter, ...terms, ...(dryRun ? { dryRun } : {}) });
         const subject = subjects.bulk(operator.id);
@@ -209,8 +222,13 @@ export class SqlBulk {
     return row?.id ?? null;
   }
 
-  look({ position, filter }: BulkRow, limit: number): Promise<Page> {
-    return lookAt(this.#engine, position, { ...filter, limit });
+  /** The next page of an action: at most so many jobs are examined. */
+  look({ action, position, filter }: BulkRow, limit: number): Promise<Walked> {
+    const { all: _all, ...fields } = filter;
+    const wanted = { ...fields, status: statusesOf(action, filter) };
+    const withErrors = action === "retry";
+    const how = { before: position.before, limit, examine: limit, withErrors };
+    return walk(this.#engine, wanted, how);
   }
 
   /**
@@ -284,14 +302,14 @@ export class SqlBulk {
   async #rows(where: Sql, limit: number): Promise<BulkRow[]> {
     const rows = await this.#engine.all<Stored>(sql`
       select ${COLUMNS} from holdfast.bulk_action where ${where} order by id desc limit ${limit}`);
-    return rows.map(({ walk, before, ...row }) => ({
+    return rows.map(({ walk: name, before, ...row }) => ({
       ...row,
       filter: JSON.parse(row.filter) as StoredFilter,
       terms: JSON.parse(row.terms) as BulkTerms,
       dryRun: row.dryRun === 1,
       sample: JSON.parse(row.sample) as string[],
       refusals: JSON.parse(row.refusals) as Refusal[],
-      position: { walk, before },
+      position: { walk: name, before },
     }));
   }
 }
@@ -311,7 +329,6 @@ interface Turn {
 
 function newRow(
   { action, filter, terms, dryRun }: CheckedRequest,
-  walk: Walk,
   { id, actor, reason = null, traceId = null }: OperatorEntry,
   now: number,
 ) {
@@ -325,7 +342,7 @@ function newRow(
     reason,
     trace_id: traceId,
     status: "running",
-    walk,
+    walk: "first" satisfies Walk,
     sample: "[]",
     refusals: "[]",
     created_at: now,
@@ -338,7 +355,10 @@ interface Carried {
   readonly hints: readonly Hint[];
 }
 
-interface Locked extends Pick<Stored, "action" | "terms" | "actor" | "reason" | "traceId"> {
+interface Locked extends Pick<
+  Stored,
+  "action" | "filter" | "terms" | "actor" | "reason" | "traceId"
+> {
   readonly sample: string;
   readonly refusals: string;
   readonly walk: Walk;
@@ -350,7 +370,7 @@ function carryOut(context: MoveContext, chunk: BulkChunk): Promise<Carried> {
   const { id, at, next, carrier } = chunk;
   return engine.transaction(async (tx) => {
     const [row] = await tx.all<Locked>(sql`
-      select action, terms, actor, reason, trace_id as "traceId", walk, before_id as "before", sample, refusals
+      select action, filter, terms, actor, reason, trace_id as "traceId", walk, before_id as "before", sample, refusals
         from holdfast.bulk_action
        where id = ${id} and status = 'running'
        ${engine.lockRows()}`);
@@ -439,9 +459,14 @@ async function changeAll(
       }
       return changes;
     case "delete": {
-      const status = row.walk as Status;
-      const deleted = await deleteEnded(context, tx, { ids, status });
-      return deleted.map((id) => ({ id, oldStatus: status, newStatus: null, queues: [] }));
+      const { status: ended = [] } = JSON.parse(row.filter) as StoredFilter;
+      const deleted = await deleteEnded(context, tx, { ids, statuses: ended });
+      return deleted.map(({ id, status }) => ({
+        id,
+        oldStatus: status,
+        newStatus: null,
+        queues: [],
+      }));
     }
     case "move":
     case "priority": {

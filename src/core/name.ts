@@ -13,7 +13,7 @@ export const KEY_LENGTH_MAX = 256;
 export const TAG_LENGTH_MAX = 64;
 
 /** Queues of Holdfast itself; applications enqueue no jobs there. */
-const RESERVED = "holdfast.";
+export const RESERVED = "holdfast.";
 /** Its jobs deliver alerts. */
 export const ALERT_QUEUE = `${RESERVED}alerts`;
 

@@ -3,50 +3,13 @@
  *
  * A minute with more errors than are read is counted in proportion: the figures of a storm are estimates.
  */
-import { type OperatorEntry, sha256, subjects } from "../audit/entry.ts";
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { bareName } from "../core/name.ts";
+import { kindOf, type KindFacts } from "../core/error-kind.ts";
+import { decodeError } from "../core/error-record.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-
-// Which errors are of one kind: those of one task with the same name and code, and a message that differs in values only.
-
-const ID_LENGTH = 32;
-
-/** Of the message's start. */
-const PATTERN_LENGTH_MAX = 300;
-
-const NAME_LENGTH_MAX = 255;
-
-type Kind = Pick<ErrorKind, "id" | "task" | "name" | "code" | "message">;
-
-function kindOf(task: string, { name, code, message }: ErrorRecord): Kind {
-  const kind = {
-    task: bareName(task),
-    name: name.slice(0, NAME_LENGTH_MAX),
-    code: code === undefined ? null : code.slice(0, NAME_LENGTH_MAX),
-    message: patternOf(message),
-  };
-  const id = sha256(JSON.stringify([kind.task, kind.name, kind.code, kind.message]));
-  return { id: id.slice(0, ID_LENGTH), ...kind };
-}
-
-/**
- * Quoted texts, ids, addresses and numbers are values. Each pattern is a class of characters or begins with a fixed one, so
- * a message takes linear time.
- */
-function patternOf(message: string): string {
-  const [line = ""] = message.slice(0, 2 * PATTERN_LENGTH_MAX).split("\n", 1);
-  return line
-    .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")
-    .replaceAll(/\b[\w.+-]{1,64}@[\w.-]{1,255}/g, "…")
-    .replaceAll(/[\w-]*\d[\w-]*/g, "…")
-    .replaceAll(/…(?:[.:,/]?…)+/g, "…")
-    .slice(0, PATTERN_LENGTH_MAX)
-    .toWellFormed();
-}
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -83,7 +46,7 @@ interface Read {
   readonly error: string;
 }
 
-interface Tally extends Kind {
+interface Tally extends KindFacts {
   failed: number;
   retried: number;
   readonly sample: { readonly job: string; readonly message: string };

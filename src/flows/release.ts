@@ -1,4 +1,5 @@
 /** The end of a job: the jobs that wait for it start, or end in turn. */
+import { kindIdOf } from "../core/error-kind.ts";
 import { StoreBusyError } from "../core/errors.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
@@ -218,6 +219,7 @@ async function endAll(
     finished_at: now,
     result: null,
     error: errorOf(because),
+    error_kind: because.status === "failed" ? kindIdOf(row.task, errorOf(because)) : null,
   }));
 }
 

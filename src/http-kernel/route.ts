@@ -155,7 +155,7 @@ export function route<
 /** Only the CLI and the list accept an id prefix; the message says so. */
 function missing(path: string): string {
   return path.startsWith("/api/v1/jobs/")
-    ? "job with this id. Use the full id; to search by prefix: GET /api/v1/jobs?prefix=…"
+    ? "job with this id. Use the full id; to search by prefix: GET /api/v1/jobs?id=…"
     : "such resource";
 }
 
@@ -178,7 +178,7 @@ function problemIn(status: number, schema: z.ZodType): (issue: z.core.$ZodIssue)
   };
 }
 
-type Kind = "integer" | "boolean" | "string";
+type Kind = "integer" | "boolean" | "array" | "string";
 
 /** Query parameters arrive as text; these are the types to convert them to. */
 function kindsOf(query: z.ZodObject): ReadonlyMap<string, Kind> {
@@ -186,7 +186,8 @@ function kindsOf(query: z.ZodObject): ReadonlyMap<string, Kind> {
   return new Map(
     Object.entries(properties).map(([name, property]) => {
       const type = typeof property === "object" ? property.type : "string";
-      return [name, type === "integer" || type === "boolean" ? type : "string"];
+      const kind = (["integer", "boolean", "array"] as const).find((one) => one === type);
+      return [name, kind ?? "string"];
     }),
   );
 }
@@ -195,10 +196,13 @@ function queryOf(
   given: URLSearchParams,
   kinds: ReadonlyMap<string, Kind>,
 ): Record<string, unknown> {
-  const found: [string, unknown][] = [];
+  const found = new Map<string, unknown>();
   for (const [name, text] of given) {
-    if (found.some(([one]) => one === name)) throw twice(name);
-    found.push([name, valueOf(text, kinds.get(name))]);
+    const kind = kinds.get(name);
+    const before = found.get(name);
+    if (kind === "array") found.set(name, [...((before as string[] | undefined) ?? []), text]);
+    else if (before === undefined) found.set(name, valueOf(text, kind));
+    else throw twice(name);
   }
   // Assignment would be unsafe: a name may be __proto__.
   return Object.fromEntries(found);

@@ -233,7 +233,7 @@ export function deleteOne(
     );
     if (ended === undefined) throw await refusal(tx, id, "delete");
     const { status } = ended;
-    if ((await deleteEnded(context, tx, { ids: [id], status })).length === 0) {
+    if ((await deleteEnded(context, tx, { ids: [id], statuses: [status] })).length === 0) {
       throw new JobInUseError({ id });
     }
     const action = { action: "job.delete", subject: subjects.job(id), oldStatus: status };

@@ -160,6 +160,7 @@ export async function cancelUnclaimed(
       finished_at: because.now,
       result: null,
       error: because.error,
+      error_kind: null,
     };
     const queues = await moveWithHooks(context, tx, [{ table: "finished", row: finished }]);
     return { from: row.status ?? "pending", queues };
@@ -304,6 +305,7 @@ function lastAttempt(row: FinishedRow): AttemptRow {
     started_at: row.started_at ?? row.finished_at,
     ended_at: row.finished_at,
     error: row.error,
+    error_kind: row.error_kind,
   };
 }
 

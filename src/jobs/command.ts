@@ -1,12 +1,11 @@
 /** `holdfast jobs`: lists jobs, newest first, without their inputs and results. */
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { knownNames } from "../core/text.ts";
 import { JobNotFoundError } from "../core/errors.ts";
-import { isId } from "../core/id.ts";
-import { type Status, statuses } from "../core/job.ts";
+import { idRange, isId } from "../core/id.ts";
 import { OTHER_QUEUES } from "../core/name.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { repeated, wholeNumber } from "../terminal/arguments.ts";
+import { wholeNumber } from "../terminal/arguments.ts";
 import { wholeId } from "../terminal/ids.ts";
 import { exitCodeOf, exitCodes, SomeFailed } from "../terminal/failure.ts";
 import {
@@ -24,7 +23,9 @@ import {
   type Terminal,
   urlOption,
 } from "../terminal/terminal.ts";
+import { type FilterFlags, filterFlags } from "./filter-flags.ts";
 import { type Jobs, type JobSummary, PAGE_MAX } from "./jobs.ts";
+import { pairsOf } from "./shapes.ts";
 
 /** Workers and counts know names of queues and tasks that no job has. */
 export interface App {
@@ -44,14 +45,10 @@ interface Names {
 
 type Kit = CommandKit<App>;
 
-interface Options extends DatabaseOptions {
-  readonly status?: Status;
-  readonly queue?: string;
-  readonly task?: string;
-  readonly key?: string;
-  readonly tag?: readonly string[];
+interface Options extends DatabaseOptions, FilterFlags {
   readonly limit: number;
   readonly before?: string;
+  readonly count?: true;
 }
 
 /** Fits a screen. */
@@ -64,24 +61,26 @@ const NAMES_SEEN_MAX = 200;
 const WIDE = 100;
 
 export function jobsCommand(kit: Kit): Command {
-  return new Command("jobs")
-    .description("list jobs, newest first")
-    .addOption(urlOption())
-    .addOption(new Option("--status <status>", "only jobs with this status").choices(statuses))
-    .option("--queue <name>", "only jobs of this queue")
-    .option("--task <name>", "only jobs of this task")
-    .option("--key <key>", "only jobs with this key")
-    .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
+  const command = new Command("jobs").description("list jobs, newest first").addOption(urlOption());
+  return filterFlags(command)
     .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
     .option("--before <id>", "only jobs older than this one (next page)")
+    .option("--count", "only how many jobs match")
     .action((options: Options) => list(kit, options));
 }
 
-async function list({ terminal, open }: Kit, { url, tag, ...rest }: Options): Promise<void> {
+async function list({ terminal, open }: Kit, { url, ...options }: Options): Promise<void> {
   await using holdfast = await open(url);
-  const asked = tag === undefined ? rest : { ...rest, tags: tag };
-  const { limit, before } = asked;
-  const filter = before === undefined ? asked : { ...asked, before: await jobId(holdfast, before) };
+  const { limit, before: typed, count, ...flags } = options;
+  const fields = await holdfast.jobs.readFilter(pairsOf(flags));
+  if (count === true) {
+    const matching = await holdfast.jobs.count(fields);
+    if (terminal.json) terminal.printJson({ count: matching });
+    else terminal.print(counted(matching, "job"));
+    return;
+  }
+  const before = typed === undefined ? undefined : await jobId(holdfast, typed);
+  const filter = { ...fields, limit, ...(before === undefined ? {} : { before }) };
   // One extra row tells whether there are more jobs, without counting them.
   const more = limit > 0 && limit < PAGE_MAX ? limit + 1 : limit;
   const found = await holdfast.jobs.list({ ...filter, limit: more });
@@ -251,7 +250,7 @@ export async function jobId(
   return wholeId(typed, {
     what: "job",
     find: async (prefix, limit) => {
-      const found = await jobs.list({ prefix, limit });
+      const found = idRange(prefix) === null ? [] : await jobs.list({ id: prefix, limit });
       return found.map(({ id, status, task, key }) => ({
         id,
         about: `${status} ${task}${key === null ? "" : ` ${key}`}`,

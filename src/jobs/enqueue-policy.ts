@@ -5,6 +5,7 @@
  * Jobs are accepted in order. A row that must exist before the next job is accepted is written then; all others are
  * written together at the end.
  */
+import { kindIdOf } from "../core/error-kind.ts";
 import {
   InvalidArgumentError,
   JobCancelledError,
@@ -318,7 +319,8 @@ function endedAtOnce(
   now: number,
 ): FinishedRow {
   const never = { worker: null, started_at: null, finished_at: now, result: null };
-  return { ...newJobColumns(job), status, error, ...never };
+  const kind = status === "failed" ? kindIdOf(job.task, error) : null;
+  return { ...newJobColumns(job), status, error, error_kind: kind, ...never };
 }
 
 function jobRow(job: NewJob, now: number): Row {

@@ -11,18 +11,10 @@ import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { EffectNotFoundError, InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { shortIds } from "../core/id.ts";
-import { type Status, statuses, traceId } from "../core/job.ts";
+import { type Status, traceId } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
-import { checkKey, checkName, checkTaskName } from "../core/name.ts";
-import {
-  checkKnown,
-  checkText,
-  checkWhole,
-  choice,
-  optionsOf,
-  whole,
-  yes,
-} from "../core/options.ts";
+import { checkName } from "../core/name.ts";
+import { checkText, checkWhole, choice, optionsOf, whole, yes } from "../core/options.ts";
 import {
   readReport,
   type Report,
@@ -48,16 +40,10 @@ import {
   stepName,
 } from "./options.ts";
 import { calledFirst, type Results } from "./results.ts";
-import type { JobsStore } from "./sql-jobs.ts";
+import { type JobsStore, PAGE_DEFAULT } from "./sql-jobs.ts";
 import { startOf } from "./start.ts";
-import type {
-  AttemptFacts,
-  JobFacts,
-  JobSummary as JobRow,
-  ListFilter,
-  Unclaimable,
-} from "./store.ts";
-import { checkTags } from "./list.ts";
+import type { AttemptFacts, JobFacts, JobSummary as JobRow, Unclaimable } from "./store.ts";
+import { type CheckedFilter, type JobFilter, type JobListFilter, readFilter } from "./filter.ts";
 
 /** The parts of the store that are used here; this folder does not import the other features. */
 interface Stores {
@@ -149,8 +135,6 @@ export interface StepView extends StepFacts {
 
 export const PAGE_MAX = 1_000;
 
-const PAGE_DEFAULT = 50;
-
 const limitOption = whole(1, PAGE_MAX, PAGE_DEFAULT);
 
 const reportOptions = optionsOf<ReportsFilter>()({
@@ -161,8 +145,6 @@ const reportOptions = optionsOf<ReportsFilter>()({
 });
 
 const pageOptions = optionsOf<{ readonly limit?: number }>()({ limit: limitOption });
-
-const LIST_OPTIONS = new Set("status queue task key tags prefix before limit".split(" "));
 
 /** Reads and changes jobs: `holdfast.jobs`. */
 export class Jobs {
@@ -283,17 +265,33 @@ export class Jobs {
   }
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
-  async list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
-    const rows = await this.#store.jobs.list(checkListed(options));
-    return rows.map(summaryOf);
+  async list(filter: JobListFilter = {}): Promise<JobSummary[]> {
+    const { before, limit = PAGE_DEFAULT } = filter;
+    if (before !== undefined) checkText("before", before);
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return (await this.#store.jobs.list(filter)).map(summaryOf);
   }
 
-  /** @internal The same in bounded time: a page may be short, or empty, and say where the next begins. */
-  async page(
-    options: Partial<ListFilter> = {},
-  ): Promise<{ jobs: JobSummary[]; next: string | null }> {
-    const { jobs, next } = await this.#store.jobs.page(checkListed(options));
-    return { jobs: jobs.map(summaryOf), next };
+  /** How many jobs match. It looks at all jobs that the filter's indexes leave, which takes a second for some millions. */
+  async count(filter: JobFilter = {}): Promise<number> {
+    return (await this.#store.jobs.count(filter, { examine: Number.MAX_SAFE_INTEGER })).count;
+  }
+
+  /** @internal A page in bounded time: it may be short, or empty, and say where the next begins. */
+  async page(filter: JobFilter, options: Parameters<JobsStore["page"]>[1]) {
+    const { jobs, ...rest } = await this.#store.jobs.page(filter, options);
+    return { jobs: jobs.map(summaryOf), ...rest };
+  }
+
+  /** @internal A count in bounded time. */
+  countSome(filter: JobFilter, options: Parameters<JobsStore["count"]>[1]) {
+    return this.#store.jobs.count(filter, options);
+  }
+
+  /** @internal The filter of an address, of flags or of words. Only spans need the database's clock. */
+  async readFilter(given: readonly (readonly [string, string])[]): Promise<CheckedFilter> {
+    const isTimed = given.some(([name]) => /(?:Since|Until)$/.test(name));
+    return readFilter(given, isTimed ? await this.#store.jobs.now() : 0);
   }
 
   /** The shortest prefix of each id that no other job's id begins with now. */
@@ -540,23 +538,4 @@ export async function attemptsOf(jobs: JobsStore, id: string): Promise<AttemptVi
     traceId: traceId({ ...record, id }),
     error: record.error === null ? null : decodeError(record.error),
   }));
-}
-
-function checkListed(options: Partial<ListFilter>): ListFilter {
-  checkKnown(options, LIST_OPTIONS);
-  const { status, queue, task, key, prefix, limit = PAGE_DEFAULT } = options;
-  if (status !== undefined && !statuses.includes(status)) {
-    throw new InvalidArgumentError({
-      field: "status",
-      problem: `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`,
-    });
-  }
-  if (queue !== undefined) checkName("queue", queue);
-  if (task !== undefined) checkTaskName("task", task);
-  if (key !== undefined) checkKey("key", key);
-  const tags = options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) };
-  if (prefix !== undefined) checkText("prefix", prefix);
-  if (options.before !== undefined) checkText("before", options.before);
-  checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-  return { ...options, ...tags, limit };
 }

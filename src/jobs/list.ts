@@ -1,11 +1,12 @@
 /** Reads of jobs: paged by keys, and without payloads unless for a single job. */
 import { InvalidArgumentError } from "../core/errors.ts";
-import { idRange } from "../core/id.ts";
-import { type Fence, home, type Status, statuses, traceId } from "../core/job.ts";
-import { ALERT_QUEUE, checkLabel, isReserved, TAG_LENGTH_MAX, versionsOf } from "../core/name.ts";
+import { type Fence, type Status, statuses, traceId } from "../core/job.ts";
+import { checkLabel, isReserved, TAG_LENGTH_MAX } from "../core/name.ts";
 import { checkList } from "../core/options.ts";
-import { type Engine, TABLES } from "../database/engine.ts";
+import { sleep } from "../core/runtime.ts";
+import type { Engine } from "../database/engine.ts";
 import { nothing, sql, Sql } from "../database/sql.ts";
+import type { CheckedFilter } from "./filter.ts";
 import type {
   AttemptRecord,
   EndedRecord,
@@ -14,10 +15,10 @@ import type {
   JobSummary,
   LeaseFilter,
   LeaseRecord,
-  ListFilter,
   NewcomerRecord,
   QueueStats,
 } from "./store.ts";
+import { walk, type WalkOptions } from "./walk.ts";
 
 const SUMMARY = sql`
        s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.lane, s.epoch, s.attempts,
@@ -104,12 +105,6 @@ export async function findFinished(
      where ${engine.among(sql`id`, ids)}`);
 }
 
-/** A name without a version matches all versions. */
-export function isOfTask(task: string, wanted: string): boolean {
-  const versions = versionsOf(wanted);
-  return task === wanted || (versions !== null && task > versions.after && task < versions.before);
-}
-
 /** The jobs with these ids, newest first. */
 export async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
   if (ids.length === 0) return [];
@@ -121,38 +116,79 @@ export async function summaries(engine: Engine, ids: readonly string[]): Promise
   return withTags(engine, jobs);
 }
 
-/**
- * The ids of a page that needs no search, from the one table that holds the status (or `job` for all); the jobs are then read by
- * id. Two statements, because a server that plans before it knows the limit would join all jobs first.
- */
-export async function newestIds(engine: Engine, filter: ListFilter): Promise<string[]> {
-  const { status, prefix, before, limit } = filter;
-  const range = prefix === undefined ? undefined : idRange(prefix);
-  if (range === null) return [];
-  const rows = await engine.all<{ id: string }>(sql`
-    select p.id
-      from ${status === undefined ? sql`holdfast.job` : TABLES[home[status]]} p
-     where ${statusIs(status)}
-           ${prefix === undefined ? sql`and coalesce(p.queue, '') <> ${ALERT_QUEUE}` : nothing}
-           ${range === undefined ? nothing : sql`and p.id >= ${range.from} and p.id <= ${range.to}`}
-           ${before === undefined ? nothing : sql`and p.id < ${before}`}
-     order by p.id desc
-     limit ${limit}`);
-  return rows.map(({ id }) => id);
+export interface JobPage {
+  readonly jobs: readonly JobSummary[];
+  /** How many jobs were looked at. */
+  readonly examined: number;
+  /** Where the next page begins; null: there is none. A page may be short, or empty, and have a next. */
+  readonly next: string | null;
 }
 
-/** Failed, cancelled and expired jobs are rare, so each kind has a partial index, which only these exact texts use. */
-function statusIs(status: Status | undefined): Sql {
-  switch (status) {
-    case "failed":
-      return sql`p.status = 'failed'`;
-    case "cancelled":
-      return sql`p.status = 'cancelled'`;
-    case "expired":
-      return sql`p.status = 'expired'`;
-    default:
-      return sql`1 = 1`;
+/** A call takes no new slice after this long. */
+const CALL_MS = 30;
+
+/** How many jobs one request looks at. */
+export const EXAMINE_MAX = 100_000;
+
+/** One page, in bounded time. */
+export async function listPage(
+  engine: Engine,
+  filter: CheckedFilter,
+  options: Pick<WalkOptions, "before" | "limit" | "shows">,
+): Promise<JobPage> {
+  const how = { ...options, examine: EXAMINE_MAX, forMs: CALL_MS };
+  const { matches, examined, next } = await walk(engine, filter, how);
+  return { jobs: await summaries(engine, idsOf(matches)), examined, next };
+}
+
+/** No database has this many slices. */
+const CALLS_MAX = 100_000;
+
+/** A whole page, in as many calls as it takes. The rest of the process runs between them: SQLite is in its thread. */
+export async function listAll(
+  engine: Engine,
+  filter: CheckedFilter,
+  { before, limit }: Pick<WalkOptions, "before" | "limit">,
+): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  let rest = before;
+  for (let calls = 0; calls < CALLS_MAX; calls += 1) {
+    const asked = { before: rest, limit: limit - found.length };
+    const { jobs, next } = await listPage(engine, filter, asked);
+    found.push(...jobs);
+    if (next === null || found.length >= limit) break;
+    rest = next;
+    await sleep(engine.runtime, 0);
   }
+  return found;
+}
+
+export interface JobCount {
+  readonly count: number;
+  readonly examined: number;
+  /** Where a count that is not complete would go on; null: it is complete. */
+  readonly next: string | null;
+}
+
+/** How many jobs match, among at most so many. */
+export async function countJobs(
+  engine: Engine,
+  filter: CheckedFilter,
+  { examine, ...options }: Pick<WalkOptions, "before" | "examine" | "shows">,
+): Promise<JobCount> {
+  let [count, examined] = [0, 0];
+  let { before } = options;
+  for (let calls = 0; calls < CALLS_MAX; calls += 1) {
+    const how = { ...options, before, examine: examine - examined, forMs: CALL_MS };
+    const all = { limit: Number.MAX_SAFE_INTEGER, isCount: true };
+    const walked = await walk(engine, filter, { ...how, ...all });
+    count += walked.matched;
+    examined += walked.examined;
+    before = walked.next;
+    if (before === null || examined >= examine) break;
+    await sleep(engine.runtime, 0);
+  }
+  return { count, examined, next: before ?? null };
 }
 
 export async function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord[]> {
@@ -313,35 +349,4 @@ export async function tagsOf(
      where ${engine.among(sql`job_id`, ids)}`);
   const byJob = Map.groupBy(rows, ({ id }) => id);
   return new Map([...byJob].map(([id, of]) => [id, of.map(({ tag }) => tag).toSorted()]));
-}
-
-export interface TagPage {
-  /** The job has all of these; there is at least one. */
-  readonly tags: readonly string[];
-  /** The ids lie in this range, if there is one. */
-  readonly range?: { readonly from: string; readonly to: string } | undefined;
-  readonly before?: string | null | undefined;
-  readonly limit: number;
-}
-
-/** The newest jobs with all of these tags, read from the index of the first; the others are looked up. */
-export async function taggedIds(engine: Engine, page: TagPage): Promise<string[]> {
-  const [first = "", ...others] = page.tags;
-  const { range, before = null } = page;
-  let hasOthers = nothing;
-  for (const tag of others) hasOthers = sql`${hasOthers} and ${hasTag(tag)}`;
-  const rows = await engine.all<{ id: string }>(sql`
-    select t.job_id as id
-      from holdfast.job_tag t
-     where t.tag = ${first}
-           ${range === undefined ? nothing : sql`and t.job_id >= ${range.from} and t.job_id <= ${range.to}`}
-           ${before === null ? nothing : sql`and t.job_id < ${before}`}
-           ${hasOthers}
-     order by t.job_id desc
-     limit ${page.limit}`);
-  return rows.map(({ id }) => id);
-}
-
-function hasTag(tag: string): Sql {
-  return sql`exists (select 1 from holdfast.job_tag o where o.tag = ${tag} and o.job_id = t.job_id)`;
 }

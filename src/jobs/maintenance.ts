@@ -184,18 +184,19 @@ export function prune({ engine, hooks }: MoveContext, chore: Prune): Promise<num
   });
 }
 
-/** Deletes those of the jobs that have ended with this status and that no feature needs. Returns them. */
+/** Deletes those of the jobs that have ended with one of these statuses and that no feature needs. Returns them. */
 export async function deleteEnded(
   context: MoveContext,
   tx: Transaction,
-  { ids, status }: { readonly ids: readonly string[]; readonly status: Status },
-): Promise<string[]> {
-  const mayGo = notKept(context.hooks);
-  const where = sql`${context.engine.among(sql`id`, ids)} and status = ${status}${mayGo}`;
-  const rows = await tx.take<{ id: string }>({ table: "finished", where, ids });
+  { ids, statuses }: { readonly ids: readonly string[]; readonly statuses: readonly Status[] },
+): Promise<Pick<FinishedRow, "id" | "status">[]> {
+  const { engine, hooks } = context;
+  const isEnded = sql`${engine.among(sql`id`, ids)} and ${engine.among(sql`status`, statuses)}`;
+  const where = sql`${isEnded}${notKept(hooks)}`;
+  const rows = await tx.take<FinishedRow>({ table: "finished", where, ids });
   const deleted = rows.map(({ id }) => id);
   if (deleted.length > 0) await deleteRest(context, tx, deleted);
-  return deleted;
+  return rows;
 }
 
 /** Without those that a feature still needs. */

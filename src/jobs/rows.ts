@@ -4,6 +4,7 @@
  * That decision is pure and made only here, so the engines differ only in how they move the row.
  */
 import { sha256 } from "../audit/entry.ts";
+import { kindIdOf } from "../core/error-kind.ts";
 import type { ErrorRecord } from "../core/error-record.ts";
 import type { FinalStatus, Outcome, Settlement } from "../core/job.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
@@ -73,6 +74,8 @@ export interface FinishedRow extends JobColumns {
   finished_at: number;
   result: string | null;
   error: string | null;
+  /** The fingerprint of the error that it failed with. */
+  error_kind: string | null;
 }
 
 /** An attempt that did not end its job. `finished` has the one that did. */
@@ -85,6 +88,8 @@ export interface AttemptRow {
   started_at: number;
   ended_at: number;
   error: string | null;
+  /** The fingerprint of the error, if the attempt failed with it. */
+  error_kind: string | null;
 }
 
 export type Destination =
@@ -225,7 +230,7 @@ export function expiredRow(
   const message = `It had to start by ${by}, but no worker started it in time.`;
   const error = errorText({ name: "Expired", code: "EXPIRED", message });
   const end = { worker: null, started_at: null, finished_at: now, result: null, error };
-  return { ...jobColumns(row), status: "expired", ...end };
+  return { ...jobColumns(row), status: "expired", ...end, error_kind: null };
 }
 
 /** The error of a job that was cancelled for a new job with the same key. */
@@ -255,6 +260,7 @@ function finish(
       finished_at: now,
       result,
       error,
+      error_kind: status === "failed" ? kindIdOf(lease.task, error) : null,
     },
   };
 }
@@ -282,6 +288,7 @@ function attemptRow(
     started_at: lease.claimed_at,
     ended_at: now,
     error,
+    error_kind: outcome === "retry" || outcome === "crashed" ? kindIdOf(lease.task, error) : null,
   };
 }
 

@@ -1,10 +1,12 @@
-/** Shapes of jobs. */
+/** Shapes of jobs, and of the filter by which they are found. */
 import { attemptStates } from "../core/job.ts";
+import { type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { stepKinds, stepStates } from "../core/task.ts";
 import * as s from "../operations/shape.ts";
 import { AFTER_MAX } from "./after.ts";
 import { conflicts } from "./enqueue.ts";
+import { FILTER_IDS_MAX, FILTER_TEXT_MAX, type JobFilter } from "./filter.ts";
 import { TAGS_MAX } from "./list.ts";
 import { PRIORITY_MAX } from "./start.ts";
 import { dependencyPolicies } from "./store.ts";
@@ -150,3 +152,64 @@ export const enqueued = s
     "Enqueued",
     "An accepted job. If `added` is false, it is the existing job with the same key.",
   );
+
+// The filter by which jobs are found.
+
+const text = s.text({ min: 1, max: FILTER_TEXT_MAX });
+const time =
+  "milliseconds since 1970, a date and time, or a duration such as 1h, which counts back from now";
+
+type Texts = { readonly [F in JobFieldName]: s.Shape<string | readonly string[], true> };
+
+type Values = {
+  readonly [F in keyof Required<JobFilter>]: s.Shape<Exclude<JobFilter[F], undefined | Date>, true>;
+};
+
+const lists = {
+  status: s.list(s.status),
+  tag: s.list(s.tag, { max: TAGS_MAX }),
+  id: s.list(s.idPrefix, { max: FILTER_IDS_MAX }),
+};
+
+const one = { name: s.name, task: s.name, key: s.key, id: s.id, text };
+
+/** As an address and as flags have them: all are texts. */
+export const filterTexts = shapes((name) => {
+  const { kind } = jobFields[name];
+  return kind === "instant" ? s.text({ min: 1, max: 64 }) : valueOf(name);
+}, time) as Texts;
+
+/** As the body of a request has them: a list of one may be given without the list. */
+export const filterValues = shapes((name) => {
+  const { kind } = jobFields[name];
+  const value = valueOf(name);
+  if (kind === "status") return s.union<unknown>(s.status, value);
+  if (kind === "tags") return s.union<unknown>(s.tag, value);
+  return kind === "ids" ? s.union<unknown>(s.idPrefix, value) : value;
+}) as unknown as Values;
+
+function shapes(of: (name: JobFieldName) => s.Shape<unknown>, instants?: string): s.Fields {
+  return Object.fromEntries(
+    jobFieldNames.map((name) => {
+      const { kind, about } = jobFields[name];
+      const more = kind === "instant" && instants !== undefined ? `: ${instants}` : "";
+      return [name, of(name).optional().about(`Only jobs ${about}${more}.`)];
+    }),
+  );
+}
+
+function valueOf(name: JobFieldName): s.Shape<unknown> {
+  const { kind } = jobFields[name];
+  if (name === "status" || name === "tag" || name === "id") return lists[name];
+  return kind === "instant" ? s.instant : one[kind as keyof typeof one];
+}
+
+/** The given fields as pairs, for the one parser. */
+export function pairsOf(input: object): [name: JobFieldName, text: string][] {
+  return Object.entries(input).flatMap(([name, value]) => {
+    if (!Object.hasOwn(jobFields, name)) return [];
+    return [value]
+      .flat()
+      .map((each): [JobFieldName, string] => [name as JobFieldName, String(each)]);
+  });
+}

@@ -18,7 +18,7 @@ import { actOrLookUp } from "../audit/store.ts";
 import { JobNotFoundError, StoreBusyError, StoreRefusedError } from "../core/errors.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
-import type { Engine, Hint } from "../database/engine.ts";
+import { type Engine, type Hint, readNow } from "../database/engine.ts";
 import * as acting from "./actions.ts";
 import * as cancelling from "./cancel.ts";
 import { clearNeighbours, lookUpOutage } from "./outages.ts";
@@ -31,7 +31,7 @@ import {
 import { type ClaimRules, type JobHooks, type MoveContext, underRules } from "./hooks.ts";
 import { delayOf, inMsOf, readAgeing, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
-import * as searching from "./search.ts";
+import { checkFilter, type JobFilter, type JobListFilter } from "./filter.ts";
 import * as maintenance from "./maintenance.ts";
 import {
   confirmed,
@@ -60,7 +60,6 @@ import type {
   JobRecord,
   JobStatements,
   LeaseFilter,
-  ListFilter,
   NewJob,
   Prune,
   ReclaimExpired,
@@ -71,6 +70,8 @@ import type {
 
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
+
+export const PAGE_DEFAULT = 50;
 
 /** Jobs that others wait for, settled in one transaction. */
 const TOGETHER_MAX = 64;
@@ -368,13 +369,23 @@ export class SqlJobs {
   }
 
   /** A page of jobs, newest first: pass the last id of one page as `before` of the next. */
-  list(filter: ListFilter) {
-    return searching.list(this.#engine, filter);
+  list({ before, limit = PAGE_DEFAULT, ...filter }: JobListFilter) {
+    return inspect.listAll(this.#engine, checkFilter(filter), { before, limit });
   }
 
   /** The same in bounded time: a page may be short, or empty, and say where the next begins. */
-  page(filter: ListFilter) {
-    return searching.listPage(this.#engine, filter);
+  page(filter: JobFilter, options: Parameters<typeof inspect.listPage>[2]) {
+    return inspect.listPage(this.#engine, checkFilter(filter), options);
+  }
+
+  /** How many jobs match, among the newest so many. */
+  count(filter: JobFilter, options: Parameters<typeof inspect.countJobs>[2]) {
+    return inspect.countJobs(this.#engine, checkFilter(filter), options);
+  }
+
+  /** The database's clock. */
+  now(): Promise<number> {
+    return readNow(this.#engine);
   }
 
   /** The ids directly before and after each of these: they decide how short an id can be written. */

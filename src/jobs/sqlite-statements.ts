@@ -42,13 +42,13 @@ export const statements = {
   insertFinished: `
     insert into holdfast_finished
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
-            status, worker, started_at, finished_at, result, error)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+            status, worker, started_at, finished_at, result, error, error_kind)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertAttempt: `
     insert into holdfast_attempt
-           (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
-    values (?, ?, ?, ?, ?, ?, ?, ?)`,
+           (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error, error_kind)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertKey: `
     insert into holdfast_job_key (task, job_key, job_id)

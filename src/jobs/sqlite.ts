@@ -336,7 +336,8 @@ export class HotStatements {
     const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane } =
       destination.row;
     if (destination.table === "finished") {
-      const { status, worker, started_at, finished_at, result, error } = destination.row;
+      const { status, worker, started_at, finished_at, result, error, error_kind } =
+        destination.row;
       this.#sql.insertFinished.run(
         id,
         queue,
@@ -354,6 +355,7 @@ export class HotStatements {
         finished_at,
         result,
         error,
+        error_kind,
       );
       if (job_key !== null) this.#sql.deleteKey.run(bareName(task), job_key, id);
       return;
@@ -366,8 +368,8 @@ export class HotStatements {
     } else {
       this.#sql.insertWaiting.run(...job, row.status, row.due_at, row.start_by);
     }
-    const { worker, outcome, started_at, ended_at, error } = attempt;
-    const ended = [worker, outcome, started_at, ended_at, error];
+    const { worker, outcome, started_at, ended_at, error, error_kind } = attempt;
+    const ended = [worker, outcome, started_at, ended_at, error, error_kind];
     this.#sql.insertAttempt.run(id, attempt.epoch, attempt.attempt, ...ended);
   }
 }

@@ -342,26 +342,6 @@ export interface LeaseRecord extends Fence {
   readonly cancelRequestedAt: number | null;
 }
 
-/** Which jobs to list, and how many. */
-export interface ListFilter {
-  /** Jobs with this status. */
-  readonly status?: Status;
-  /** Jobs of this queue. */
-  readonly queue?: string;
-  /** Jobs of this task. */
-  readonly task?: string;
-  /** Jobs with this key. */
-  readonly key?: string;
-  /** Only jobs that have all of these tags. */
-  readonly tags?: readonly string[];
-  /** The first characters of the id, in either case, with or without dashes. */
-  readonly prefix?: string;
-  /** The last id of the page before. */
-  readonly before?: string;
-  /** The most jobs of the page. Default 50, at most 1,000. */
-  readonly limit: number;
-}
-
 /** Which leases to list, and how many. */
 export interface LeasesFilter {
   /** Leases that have expired, or that have not (the default). */

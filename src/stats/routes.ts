@@ -177,7 +177,7 @@ function countsRoute({ latest }: StatsRouteParts): Route {
   return route({
     method: "GET",
     path: "/api/v1/counts",
-    name: "countJobs",
+    name: "getCounts",
     tag: "queues",
     summary: "How many jobs there are, by status",
     access: "viewer",

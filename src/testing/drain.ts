@@ -14,7 +14,8 @@ import { type Outcome, type Status, statuses } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import { by, optionsOf, passed, whole, yes } from "../core/options.ts";
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
-import type { ClaimedJob, JobSummary, ListFilter } from "../jobs/store.ts";
+import type { JobFilter } from "../jobs/filter.ts";
+import type { ClaimedJob, JobSummary } from "../jobs/store.ts";
 import type { Schedule } from "../schedules/schedule.ts";
 import { checkSchedules, declareSchedules } from "../schedules/schedules.ts";
 import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
@@ -277,7 +278,7 @@ class Drain {
 
 async function* pages(
   store: Store,
-  filter: Pick<ListFilter, "task" | "status">,
+  filter: Pick<JobFilter, "task" | "status">,
 ): AsyncGenerator<JobSummary> {
   let page = await store.jobs.list({ ...filter, limit: PAGE });
   while (page.length > 0) {

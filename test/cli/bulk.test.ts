@@ -32,14 +32,14 @@ suite("holdfast retry and cancel by filter", () => {
       "retry",
       "--task",
       "mail.send",
-      "--since",
+      "--ended-since",
       "1h",
       "--dry-run",
     ]);
     assert.deepEqual([said.code, said.stdout], [0, "3 jobs would be retried.\n"]);
     const { matched, dryRun } = await desk.json(["retry", "--error", "ADA is", "--dry-run"]);
     assert.deepEqual([matched, dryRun], [1, true]);
-    const early = await desk.json(["retry", "--until", "1h", "--dry-run"]);
+    const early = await desk.json(["retry", "--ended-until", "1h", "--dry-run"]);
     assert.deepEqual([early.looked, early.matched, early.status], [3, 0, "done"]);
     assert.equal((await desk.json(["jobs", "--status", "failed"])).jobs.length, 3);
   });
@@ -67,7 +67,7 @@ suite("holdfast retry and cancel by filter", () => {
     ]) {
       assertRefused(await desk.holdfast(args), 2, /job ids or a filter such as .*--all/);
     }
-    assertRefused(await desk.holdfast(["retry", "--since", "soon"]), 2, /2h or 7d ago/);
+    assertRefused(await desk.holdfast(["retry", "--ended-since", "soon"]), 2, /2h or 7d ago/);
     assertRefused(
       await desk.holdfast(["retry", "--status", "done"]),
       2,
@@ -95,7 +95,7 @@ suite("holdfast retry and cancel by filter", () => {
     const listed = (await desk.holdfast(["bulk"])).stdout;
     assert.match(listed, /^ID +ACTION +STATUS/);
     const shown = (await desk.holdfast(["bulk", "show", actions[0].id])).stdout;
-    assert.match(shown, /status +done[^]*filter +status=cancelled tags=\["t"\][^]*Deleted 1 job\./);
+    assert.match(shown, /status +done[^]*filter +tag:t status:cancelled[^]*Deleted 1 job\./);
     const detached = await desk.holdfast(["bulk", "delete", "--status", "failed", "--detach"]);
     assert.match(detached.stdout, /^Started \S+\. Follow it with/);
     assertRefused(await desk.holdfast(["bulk", "delete", "--all"]), 2, /required to delete jobs/);

@@ -308,7 +308,7 @@ export const actions: Group = (open) => {
         const id = await jobIn(store, status, { tags: ["a"] });
         await store.jobs.delete(id, ada());
         assert.equal(await store.jobs.find(id), null);
-        assert.deepEqual(await store.jobs.list({ tags: ["a"], limit: 9 }), []);
+        assert.deepEqual(await store.jobs.list({ tag: ["a"], limit: 9 }), []);
         const { action, oldStatus, newStatus } = await lineAbout(store, id);
         assert.deepEqual([action, oldStatus, newStatus], ["job.delete", status, null]);
       });

@@ -293,7 +293,7 @@ export const alerts: Group = (open) => {
       assert.equal(named.length, status === undefined ? 2 : 1, status);
     }
     assert.equal(
-      (await store.jobs.list({ prefix: sent!.id.slice(0, 30), limit: 10 })).length > 0,
+      (await store.jobs.list({ id: sent!.id.slice(0, 30), limit: 10 })).length > 0,
       true,
     );
   });

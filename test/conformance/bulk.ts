@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { composeStore, jobHooks, type Store } from "../../src/app/store.ts";
-import type { BulkFilter, Walk } from "../../src/bulk/filter.ts";
 import type { BulkRow } from "../../src/bulk/store.ts";
+import { type BulkFilter, statusesOf } from "../../src/bulk/request.ts";
 import { CARRIER_MS } from "../../src/bulk/store.ts";
 import { type Status, statuses } from "../../src/core/job.ts";
 import type { Engine, Taking, Transaction } from "../../src/database/engine.ts";
 import { settleIn } from "../../src/jobs/settle.ts";
 import type { ClaimedJob, JobStatements, NewJob } from "../../src/jobs/store.ts";
 import type { Group } from "../support/bundle.ts";
-import { carrierOf, countsOf, runBulk, startBulk } from "../support/bulk.ts";
+import { carrierOf, countsOf, rowOf, runBulk, startBulk, WALKED } from "../support/bulk.ts";
 import {
   claimOne,
   enqueueOne,
@@ -30,19 +30,6 @@ import {
 } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
 
-const walks: Record<Walk, readonly Status[]> = {
-  done: ["done"],
-  failed: ["failed"],
-  cancelled: ["cancelled"],
-  expired: ["expired"],
-  waiting: ["scheduled", "retry", "waiting"],
-  pending: ["pending"],
-  processing: ["processing"],
-  unfinished: ["scheduled", "retry", "waiting", "pending", "processing"],
-  unclaimed: ["scheduled", "retry", "waiting", "pending"],
-  returned: ["scheduled", "retry", "waiting", "pending"],
-};
-
 async function lines(store: Store): Promise<unknown[]> {
   const actions = await store.audit.list({ limit: 99 });
   return actions.map(({ action, subject, oldStatus, newStatus }) => [
@@ -60,41 +47,34 @@ async function many(store: Store, count: number, queue = "default"): Promise<str
 }
 
 export const bulk: Group = (open) => {
-  test("every walk meets the jobs of its tables, newest first and a page at a time, with its time and its error", async () => {
+  test("an action meets the jobs that it can change, newest first and a page at a time, with their errors", async () => {
     const { store } = await open();
-    const look = async (walk: Walk, before: string | null, limit: number) => {
-      const page = await store.bulk.look(
-        { position: { walk, before }, filter: {} } as BulkRow,
-        limit,
-      );
-      assert.deepEqual(page.examined, idsOf(page.jobs));
-      return page.jobs;
-    };
     const made: { readonly id: string; readonly status: Status }[] = [];
     for (const status of statuses) {
       const first = await jobIn(store, status, { queue: `${status}-1`, task: "a" });
       const second = await jobIn(store, status, { queue: `${status}-2`, task: "b" });
       made.unshift({ id: second, status }, { id: first, status });
     }
-    for (const [name, ofWalk] of Object.entries(walks)) {
-      const walk = name as Walk;
-      const ids = idsOf(made.filter(({ status }) => ofWalk.includes(status)));
-      const all = await look(walk, null, 99);
+    for (const { action, ...status } of WALKED) {
+      const look = async (before: string | null, limit: number) =>
+        (await store.bulk.look(rowOf({ action, before, filter: status }), limit)).matches;
+      const wanted = statusesOf(action, status);
+      const ids = idsOf(made.filter((one) => wanted.includes(one.status)));
+      const all = await look(null, 99);
       assert.deepEqual(idsOf(all), ids);
-      for (const { id, queue, task, status, at, error } of all) {
+      for (const { id, status: is, error } of all) {
         const job = await mustFind(store, id);
-        assert.deepEqual([queue, task, status], [job.queue, job.task, job.status]);
-        assert.equal(at, job.finishedAt ?? job.enqueuedAt);
-        assert.equal(error?.message ?? null, messageOf(job.lastError));
+        assert.equal(is, job.status);
+        if (action === "retry") assert.equal(error?.message ?? null, messageOf(job.lastError));
       }
-      assert.deepEqual(idsOf(await look(walk, null, 1)), ids.slice(0, 1));
-      assert.deepEqual(idsOf(await look(walk, ids[0]!, 99)), ids.slice(1));
+      assert.deepEqual(idsOf(await look(null, 1)), ids.slice(0, 1));
+      assert.deepEqual(idsOf(await look(ids[0]!, 99)), ids.slice(1));
     }
   });
 
   test("an action is stored with who, what and why, and is listed newest first", async () => {
     const { store, clock } = await open();
-    const filter = { task: "mail.send", until: clock.now() };
+    const filter = { task: "mail.send", endedUntil: clock.now() };
     const row = await startBulk(store, { action: "retry", filter, attempts: 2 });
     const { action, terms, dryRun, actor, reason, status, createdAt, endedAt } = row;
     assert.deepEqual([action, terms, dryRun, status], ["retry", { attempts: 2 }, false, "running"]);
@@ -155,9 +135,9 @@ export const bulk: Group = (open) => {
       return row.sample;
     };
     assert.deepEqual(await found({ key: "order-1" }), [a]);
-    assert.deepEqual(await found({ key: "order-2", tags: ["acme"] }), [b]);
-    assert.deepEqual(await found({ key: "order-1", ids: [a, b] }), [a]);
-    assert.deepEqual(await found({ key: "order-1", tags: ["acme"] }), []);
+    assert.deepEqual(await found({ key: "order-2", tag: ["acme"] }), [b]);
+    assert.deepEqual(await found({ key: "order-1", id: [a, b] }), [a]);
+    assert.deepEqual(await found({ key: "order-1", tag: ["acme"] }), []);
     assert.deepEqual(await found({ worker }), [b, a]);
     assert.deepEqual(await found({ build: "9c41d07" }), [b, a]);
     assert.deepEqual(await found({ build: "unknown" }), []);
@@ -208,10 +188,11 @@ export const bulk: Group = (open) => {
       const other = await jobIn(store, status === "done" ? "failed" : "done", { queue: "b" });
       const live = await enqueueOne(store, { queue: "c" });
       const row = await runBulk(store, { action: "delete", filter: { status } });
-      assert.deepEqual(countsOf(row), ["done", 1, 1, 1, 0]);
+      // Of jobs that are done, there is no index.
+      assert.deepEqual(countsOf(row), ["done", status === "done" ? 2 : 1, 1, 1, 0]);
       assert.equal(await store.jobs.find(gone), null);
       assert.deepEqual(await store.jobs.attempts(gone), []);
-      assert.deepEqual(await store.jobs.list({ tags: ["x"], limit: 9 }), []);
+      assert.deepEqual(await store.jobs.list({ tag: ["x"], limit: 9 }), []);
       assert.equal((await enqueueOne(store, { ...facts, tags: [] })).key, "k");
       for (const id of [other, live.id]) assert.notEqual(await store.jobs.find(id), null);
       assert.deepEqual((await lines(store)).slice(1), [
@@ -277,16 +258,16 @@ export const bulk: Group = (open) => {
       assert.equal(row.matched, row.sample.length);
       return row.sample;
     };
-    assert.deepEqual(await sample({ tags: ["x"] }), [b.id, a.id]);
-    assert.deepEqual(await sample({ tags: ["x", "y"] }), [b.id]);
-    assert.deepEqual(await sample({ tags: ["x"], task: "mail.send" }), [a.id]);
-    assert.deepEqual(await sample({ tags: ["none"] }), []);
-    assert.deepEqual(await sample({ ids: [a.id, nextId(), c.id] }), [c.id, a.id]);
-    assert.deepEqual(await sample({ ids: [a.id, b.id, c.id], tags: ["x"] }), [b.id, a.id]);
-    assert.deepEqual(await sample({ ids: [a.id, b.id], task: "b" }), [b.id]);
+    assert.deepEqual(await sample({ tag: ["x"] }), [b.id, a.id]);
+    assert.deepEqual(await sample({ tag: ["x", "y"] }), [b.id]);
+    assert.deepEqual(await sample({ tag: ["x"], task: "mail.send" }), [a.id]);
+    assert.deepEqual(await sample({ tag: ["none"] }), []);
+    assert.deepEqual(await sample({ id: [a.id, nextId(), c.id] }), [c.id, a.id]);
+    assert.deepEqual(await sample({ id: [a.id, b.id, c.id], tag: ["x"] }), [b.id, a.id]);
+    assert.deepEqual(await sample({ id: [a.id, b.id], task: "b" }), [b.id]);
   });
 
-  for (const filter of [{ all: true }, { tags: ["x"] }]) {
+  for (const filter of [{ all: true }, { tag: ["x"] }]) {
     const name = Object.keys(filter)[0];
     test(`jobs that run, and return to their queue while it goes on, are cancelled too (${name})`, async () => {
       const { store } = await open();
@@ -391,7 +372,7 @@ export const bulk: Group = (open) => {
       filter: { status: "pending" },
     });
     const chunk = { id: bulkId, carrier: "a", at, looked: 1, matched: [id!], refusals: [] };
-    const next = { walk: "pending", before: id! } as const;
+    const next = { walk: "first", before: id! } as const;
     const line = (): string => nextId();
     assert.ok(await store.bulk.carry({ ...chunk, next, change: [{ id: id!, line: line() }] }));
     assert.ok(!(await store.bulk.carry({ ...chunk, next, change: [{ id: id!, line: line() }] })));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
-import type { ListFilter } from "../../src/jobs/store.ts";
+import type { JobListFilter } from "../../src/jobs/filter.ts";
 import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
@@ -117,7 +117,7 @@ export const listing: Group = (open) => {
     await enqueueOne(store, { task: "send", key: "order 4" });
     await enqueueOne(store, { task: "send" });
 
-    const list = async (filter: Partial<ListFilter>) =>
+    const list = async (filter: JobListFilter) =>
       idsOf(await store.jobs.list({ key: "order 42", limit: 9, ...filter }));
     assert.deepEqual(await list({}), [other.id, live.id, ended]);
     assert.deepEqual(await list({ limit: 1 }), [other.id]);
@@ -138,13 +138,15 @@ export const listing: Group = (open) => {
     ];
     await store.jobs.enqueue(ids.map((id) => newJob({ id })));
     const list = async (prefix: string, limit = 9) =>
-      idsOf(await store.jobs.list({ prefix, limit })).toReversed();
+      idsOf(await store.jobs.list({ id: prefix, limit })).toReversed();
     assert.deepEqual(await list("01a1e35b-c449"), ids.slice(1, 3));
     assert.deepEqual(await list("01A1E35BC449"), ids.slice(1, 3));
     assert.deepEqual(await list("01a1e35b-c449-7001"), [ids[2]]);
     assert.deepEqual(await list("0", 2), ids.slice(2));
     assert.deepEqual(await list(ids[0]!), [ids[0]]);
-    for (const none of ["01a1e35c", "mail", "%", ""]) assert.deepEqual(await list(none), []);
+    assert.deepEqual(await list("01a1e35c"), []);
+    for (const none of ["mail", "%", ""])
+      await assert.rejects(list(none), withCode("INVALID_ARGUMENT", "id[0]"));
 
     const beside = async (...some: string[]) => (await store.jobs.neighbours(some)).toSorted();
     assert.deepEqual(await beside(ids[1]!), [ids[0], ids[2]]);

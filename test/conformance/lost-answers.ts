@@ -55,7 +55,7 @@ export const lostAnswers: Group = (open) => {
       const { store, losing } = await setUp(await open(), loss);
       const running = await startOne(store);
       const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
-      const cancel = await startBulk(losing, { action: "cancel", filter: { ids } });
+      const cancel = await startBulk(losing, { action: "cancel", filter: { id: ids } });
       losing.loseNext();
       await carrierOf(losing).page(cancel.id);
       assert.deepEqual(countsOf(await store.bulk.get(cancel.id)), ["done", 3, 3, 3, 0]);

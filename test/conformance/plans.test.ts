@@ -13,9 +13,19 @@ import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import type { BulkRow } from "../../src/bulk/store.ts";
+import { rowOf, WALKED } from "../support/bulk.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
-import { done, enqueueOne, failed, newJob, one, retry, sweep, upTo } from "../support/jobs.ts";
+import {
+  done,
+  enqueueOne,
+  failed,
+  idsOf,
+  newJob,
+  one,
+  retry,
+  sweep,
+  upTo,
+} from "../support/jobs.ts";
 import { wholeFlow } from "../support/flows.ts";
 import { claimLimited, laneOf, LIMITED, limitQueue } from "../support/limited.ts";
 import { by, definition } from "../support/schedules.ts";
@@ -162,23 +172,24 @@ const verbs: Readonly<
   },
   "a job by the beginning of its id": {
     run: async (store) => {
-      const ids = (await store.jobs.list({ prefix: "00001", limit: 11 })).map(({ id }) => id);
+      const ids = (await store.jobs.list({ id: "00001", limit: 11 })).map(({ id }) => id);
       assert.equal(ids.length, 11);
       assert.ok((await store.jobs.neighbours(ids)).length >= ids.length);
     },
   },
   "walking over all jobs": {
     run: async (store) => {
-      const tables = ["failed", "cancelled", "waiting", "pending", "processing"] as const;
-      for (const walk of [...tables, "unfinished", "unclaimed"] as const) {
-        const look = (from: string | null, filter: object) =>
-          store.bulk.look({ position: { walk, before: from }, filter } as BulkRow, 20);
-        const { examined } = await look(null, {});
-        await look(examined.at(-1) ?? null, {});
-        await look(null, { ids: examined });
-        await look(null, { tags: ["a", "b"] });
+      for (const { action, ...status } of WALKED) {
+        const look = (before: string | null, filter: object) =>
+          store.bulk.look(rowOf({ action, before, filter: { ...status, ...filter } }), 20);
+        const { matches } = await look(null, {});
+        const id = idsOf(matches);
+        await look(id.at(-1) ?? null, {});
+        await look(null, { tag: ["a", "b"] });
         await look(null, { key: "order-2" });
-        await look(null, { worker: "worker-x", key: "order-2", ids: examined });
+        if (id.length === 0) continue;
+        await look(null, { id });
+        await look(null, { worker: "worker-x", key: "order-2", id });
       }
     },
   },

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
-import type { BulkRow } from "../../src/bulk/store.ts";
+import { rowOf, WALKED } from "../support/bulk.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { beginWith, startOptions } from "../../src/database/postgres/session.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
@@ -197,16 +197,15 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     await store.jobs.enqueue([newJob({ key })]);
     const listening = listenToTexts(Client.prototype);
     assert.equal((await store.jobs.list({ key, limit: 20 })).length, 1);
-    const found = await store.jobs.list({ prefix: "00001", limit: 11 });
+    const found = await store.jobs.list({ id: "00001", limit: 11 });
     assert.equal(found.length, 11);
     for (const status of statuses) await store.jobs.list({ status, limit: 20 });
     await store.jobs.neighbours(idsOf(found));
-    const tables = ["failed", "cancelled", "waiting", "pending", "processing"] as const;
-    for (const walk of [...tables, "unfinished", "unclaimed"] as const) {
-      const position = { walk, before: idsOf(found)[0] ?? null };
-      await store.bulk.look({ position, filter: {} } as BulkRow, 20);
-      const filter = { worker: "worker-x", key, ids: idsOf(found) };
-      await store.bulk.look({ position, filter } as unknown as BulkRow, 20);
+    for (const { action, ...status } of WALKED) {
+      const before = idsOf(found)[0] ?? null;
+      await store.bulk.look(rowOf({ action, before, filter: status }), 20);
+      const filter = { ...status, worker: "worker-x", key, id: idsOf(found) };
+      await store.bulk.look(rowOf({ action, before, filter }), 20);
     }
     const texts = listening
       .stop()

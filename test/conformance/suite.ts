@@ -16,6 +16,7 @@ import { errorsByKind } from "./errors-by-kind.ts";
 import { events } from "./events.ts";
 import { explanations } from "./explanations.ts";
 import { fencing } from "./fencing.ts";
+import { filtering } from "./filtering.ts";
 import { figures } from "./figures.ts";
 import { findings } from "./findings.ts";
 import { flows } from "./flows.ts";
@@ -89,6 +90,7 @@ const groups: Record<string, Group> = {
   figures,
   charts,
   searching,
+  filtering,
   "errors by kind": errorsByKind,
   traces,
   tags,
@@ -127,7 +129,15 @@ const BETWEEN = new Set([
 ]);
 
 /** Promises about what takes functions, which do not travel: another process cannot be asked for it. */
-const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load", "searching"]);
+const HERE = new Set([
+  "items",
+  "item rules",
+  "item upkeep",
+  "findings",
+  "load",
+  "searching",
+  "filtering",
+]);
 /** Where push cannot work, the doctor says so, and these expect that it finds nothing. */
 const WITH_PUSH = new Set(["findings"]);
 

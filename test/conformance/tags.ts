@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefusedError } from "../../src/core/errors.ts";
 import { sql } from "../../src/database/sql.ts";
-import type { ListFilter, NewJob } from "../../src/jobs/store.ts";
+import type { JobListFilter } from "../../src/jobs/filter.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -33,7 +34,7 @@ export const tags: Group = (open) => {
       const { store } = await open();
       const { id } = await enqueueOne(store, { ...facts, tags: tagged });
       assert.deepEqual((await mustFind(store, id)).tags, tagged);
-      const [listed] = await store.jobs.list({ tags: ["invoices"], limit: 9 });
+      const [listed] = await store.jobs.list({ tag: ["invoices"], limit: 9 });
       assert.deepEqual([listed?.id, listed?.tags], [id, tagged]);
     });
   }
@@ -45,7 +46,7 @@ export const tags: Group = (open) => {
     );
     await store.jobs.enqueue(jobs);
     const wanted = jobs.filter((_, index) => index % 3 === 1).map(({ id }) => id);
-    const listed = await store.jobs.list({ tags: ["t1"], limit: 999 });
+    const listed = await store.jobs.list({ tag: ["t1"], limit: 999 });
     assert.deepEqual(idsOf(listed), wanted.toReversed());
     assert.deepEqual((await mustFind(store, jobs[0]!.id)).tags, []);
   });
@@ -60,8 +61,8 @@ export const tags: Group = (open) => {
     const plain = await enqueueOne(store, { tags: ["a"] });
     await store.jobs.enqueue([{ ...plain, tags: ["c"] }]);
     for (const { id } of [first, plain]) assert.deepEqual((await mustFind(store, id)).tags, ["a"]);
-    assert.deepEqual(await store.jobs.list({ tags: ["b"], limit: 9 }), []);
-    assert.deepEqual(await store.jobs.list({ tags: ["c"], limit: 9 }), []);
+    assert.deepEqual(await store.jobs.list({ tag: ["b"], limit: 9 }), []);
+    assert.deepEqual(await store.jobs.list({ tag: ["c"], limit: 9 }), []);
   });
 
   test("jobs that are refused leave no tag behind", async () => {
@@ -80,20 +81,20 @@ export const tags: Group = (open) => {
     await enqueueOne(store, { tags: ["z"] });
     await enqueueOne(store);
     await settleOne(store, failed(await claimOne(store, { queues: ["a"] })));
-    const ids = async (filter: Partial<ListFilter>): Promise<string[]> =>
-      idsOf(await store.jobs.list({ tags: ["x"], limit: 9, ...filter }));
+    const ids = async (filter: JobListFilter): Promise<string[]> =>
+      idsOf(await store.jobs.list({ tag: ["x"], limit: 9, ...filter }));
     assert.deepEqual(await ids({}), [c.id, b.id, a.id]);
     assert.deepEqual(await ids({ limit: 2 }), [c.id, b.id]);
     assert.deepEqual(await ids({ before: b.id }), [a.id]);
-    assert.deepEqual(await ids({ tags: ["y", "x"] }), [c.id, a.id]);
-    assert.deepEqual(await ids({ tags: ["x", "none"] }), []);
+    assert.deepEqual(await ids({ tag: ["y", "x"] }), [c.id, a.id]);
+    assert.deepEqual(await ids({ tag: ["x", "none"] }), []);
     assert.deepEqual(await ids({ status: "failed" }), [a.id]);
     assert.deepEqual(await ids({ status: "pending", limit: 1 }), [c.id]);
     assert.deepEqual(await ids({ queue: "b" }), [b.id]);
     assert.deepEqual(await ids({ task: "b" }), [b.id]);
     assert.deepEqual(await ids({ key: "k" }), [c.id]);
     assert.deepEqual(await ids({ key: "k", status: "failed" }), []);
-    assert.deepEqual(await ids({ prefix: b.id }), [b.id]);
+    assert.deepEqual(await ids({ id: b.id }), [b.id]);
   });
 
   test("tags stay through every attempt, and go with their job", async () => {
@@ -105,7 +106,7 @@ export const tags: Group = (open) => {
     assert.deepEqual((await mustFind(store, id)).tags, ["a"]);
     const keepMs = { done: 0, failed: 0, cancelled: 0, expired: 0 };
     assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 1);
-    assert.deepEqual(idsOf(await store.jobs.list({ tags: ["a"], limit: 9 })), [kept.id]);
+    assert.deepEqual(idsOf(await store.jobs.list({ tag: ["a"], limit: 9 })), [kept.id]);
     assert.equal(await byHand(sql`delete from holdfast.job_tag`), 1);
   });
 

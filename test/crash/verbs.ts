@@ -4,7 +4,7 @@
  */
 import type { OperatorEntry } from "../../src/audit/entry.ts";
 import { BulkCarrier } from "../../src/bulk/carrier.ts";
-import { checkRequest } from "../../src/bulk/filter.ts";
+import { checkRequest } from "../../src/bulk/request.ts";
 import type { Fence, Outcome } from "../../src/core/job.ts";
 import { silentLogger } from "../../src/core/log.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
@@ -110,7 +110,7 @@ export async function prepare(store: Store, clock: Clock): Promise<void> {
   });
   clock.now = CRASH_AT;
   const request = checkRequest({ action: "cancel", filter: { status: "pending" } });
-  await store.bulk.create(request, "pending", by("bu-one"));
+  await store.bulk.create(request, by("bu-one"));
 }
 
 /** Two of them after an attempt that did not end them, so that there is a history to keep or to prune. */

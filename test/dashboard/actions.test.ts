@@ -167,7 +167,7 @@ for (const engine of ENGINES) {
       await page.getByRole("button", { name: "Replay…" }).click();
       await page.getByRole("button", { name: "Replay it" }).click();
       await until("there is a new job", async () => {
-        const [replay] = await desk.holdfast.jobs.list({ tags: [`replay-of:${failed}`] });
+        const [replay] = await desk.holdfast.jobs.list({ tag: [`replay-of:${failed}`] });
         return replay !== undefined && page.url().includes(replay.id);
       });
       await desk.closePages();

@@ -151,7 +151,7 @@ export function api(name: string, url: () => Promise<string>): void {
         [[id, "order 42"]],
       );
       const short = id.slice(0, 30).toUpperCase();
-      assert.equal((await desk.get(`/api/v1/jobs?prefix=${short}`)).jobs[0].id, id);
+      assert.equal((await desk.get(`/api/v1/jobs?id=${short}`)).jobs[0].id, id);
 
       const filter: { queue: string; status?: string } = { queue: "in-common" };
       const all = async (action: string, terms: object = {}) => {
@@ -193,7 +193,7 @@ export function api(name: string, url: () => Promise<string>): void {
     test("unknown ids and names are not found", async () => {
       for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
       const short = await desk.get(`/api/v1/jobs/${MISSING.slice(0, 13)}`, 404);
-      assert.match(short.detail, /no job with this id.*\?prefix=/);
+      assert.match(short.detail, /no job with this id.*\?id=/);
       for (const verb of ["cancel", "retry"])
         await desk.post(`/api/v1/jobs/${MISSING}/${verb}`, {}, 404);
       for (const id of ["1", "..%2f..", "%00", "a%20b", "'--"])

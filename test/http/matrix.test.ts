@@ -47,7 +47,7 @@ const BY_HAND: Readonly<Record<string, object | null>> = {
   "GET /api/v1/counts": null,
   "GET /api/v1/series": null,
   "GET /api/v1/overview": null,
-  "GET /api/v1/search": null,
+  "GET /api/v1/jobs/count": null,
   "GET /api/v1/names": null,
   "GET /api/v1/find": null,
   "GET /api/v1/limits": null,

@@ -1,4 +1,4 @@
-/** The search over HTTP: chips, rows on a screen, and texts as people type them. */
+/** Jobs by filter over HTTP: rows on a screen, counts, and texts as people type them. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -10,7 +10,7 @@ test("inputs are found by what people see, also quotes and line breaks", async (
   const { id } = await desk.post("/api/v1/jobs", { task: "t", input }, 201);
   await desk.post("/api/v1/jobs", { task: "t", input: { note: "other" } }, 201);
   const found = async (payload: string): Promise<string[]> => {
-    const { jobs } = await desk.get(`/api/v1/search?payload=${encodeURIComponent(payload)}`);
+    const { jobs } = await desk.get(`/api/v1/jobs?input=${encodeURIComponent(payload)}`);
     return jobs.map((job: { id: string }) => job.id);
   };
   assert.deepEqual(await found("and left"), [id]);
@@ -20,22 +20,21 @@ test("inputs are found by what people see, also quotes and line breaks", async (
   assert.equal((await found("note")).length, 2);
 });
 
-test("a page has what a row shows, and rows on a screen are read by their ids", async () => {
+test("a list says how far it looked, and reads the rows on a screen by their ids", async () => {
   await using desk = await Desk.open();
   const { id } = await desk.post("/api/v1/jobs", { task: "t" }, 201);
-  const page = await desk.get("/api/v1/search?queue=default");
-  assert.deepEqual([page.isAll, page.next, page.looked], [true, null, 1]);
-  const [row] = page.jobs;
-  assert.deepEqual(
-    [row.id, row.worker, row.ranMs, row.changedAt],
-    [id, null, null, row.enqueuedAt],
-  );
-  const { jobs } = await desk.get(`/api/v1/search?ids=${id},018f2c5e-9b3a-700c-91f2-4c7d9be03a58`);
-  assert.deepEqual(jobs, [row]);
-  await desk.get("/api/v1/search?ids=nonsense", 400);
-  await desk.get("/api/v1/search?payload=", 400);
-  await desk.get("/api/v1/search?look=1000000", 400);
-  await desk.get("/api/v1/search?worker=w&colour=red", 400);
+  const { jobs, ...looked } = await desk.get("/api/v1/jobs?queue=default");
+  assert.deepEqual(looked, { examined: 1, isComplete: true, next: null });
+  const same = await desk.get(`/api/v1/jobs?id=${id}&id=018f2c5e-9b3a-700c-91f2-4c7d9be03a58`);
+  assert.deepEqual(same.jobs, jobs);
+  const counted = await desk.get("/api/v1/jobs/count?status=pending&status=failed");
+  assert.deepEqual(counted, { count: 1, examined: 1, isComplete: true, next: null });
+  await desk.get("/api/v1/jobs?id=nonsense", 400);
+  await desk.get(`/api/v1/jobs?id=${id}&id=0199`, 422);
+  await desk.get("/api/v1/jobs?input=", 400);
+  await desk.get("/api/v1/jobs/count?examine=1000000", 400);
+  await desk.get("/api/v1/jobs?worker=w&colour=red", 400);
+  await desk.get("/api/v1/jobs?queue=a&queue=b", 400);
 });
 
 test("a pasted text leads to what it is", async () => {

@@ -98,7 +98,7 @@ test("a field of a query is, too", async () => {
     ["/jobs?before=1", 'before must be `next` from the previous page; got "1".'],
     [
       "/jobs?colour=red",
-      "Unknown field 'colour'. Allowed: status, queue, task, key, tag, prefix, before, limit.",
+      "Unknown field 'colour'. Allowed: status, queue, task, key, keyPrefix, tag, lane, worker, build, flow, schedule, kind, code, error, input, enqueuedSince, enqueuedUntil, startedSince, startedUntil, endedSince.",
     ],
     ["/jobs?limit=1&limit=2", "Query parameter 'limit' is given twice. Send it once."],
     ["/workers?all=maybe", 'all must be true or false; got "maybe".'],

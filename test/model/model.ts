@@ -9,6 +9,7 @@
  * told what the store chose, refuses what was not allowed, and goes on from there.
  */
 import type { Fence, FinalStatus, Outcome, Settlement, Status } from "../../src/core/job.ts";
+import type { JobListFilter } from "../../src/jobs/filter.ts";
 import type * as contract from "../../src/jobs/store.ts";
 
 type Open<T> = { -readonly [field in keyof T]: T[field] };
@@ -394,7 +395,7 @@ export class Model {
     );
   }
 
-  list({ before, limit, ...filter }: contract.ListFilter): contract.JobSummary[] {
+  list({ before, limit, ...filter }: JobListFilter): contract.JobSummary[] {
     const found = this.#where(
       (job) => fits(job, filter) && (before === undefined || job.id < before),
     );
@@ -527,7 +528,7 @@ function costUs({ count, periodMs }: NonNullable<Rules["rate"]>): number {
   return Math.ceil((periodMs * 1_000) / count);
 }
 
-function fits(job: Job, filter: Pick<contract.ListFilter, "status" | "queue" | "task">): boolean {
+function fits(job: Job, filter: Pick<JobListFilter, "status" | "queue" | "task">): boolean {
   return (
     job.status === (filter.status ?? job.status) &&
     job.queue === (filter.queue ?? job.queue) &&

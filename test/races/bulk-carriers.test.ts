@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openStore, type Store } from "../../src/app/store.ts";
-import { checkRequest } from "../../src/bulk/filter.ts";
+import { checkRequest } from "../../src/bulk/request.ts";
 import { isLong, notItsTurn, reasonOf, sized } from "../support/scale.ts";
 import { newJob, nextId } from "../support/jobs.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
@@ -41,7 +41,7 @@ async function killAndCheck(url: string): Promise<string> {
   const jobs = Array.from({ length: JOBS }, () => newJob());
   await store.jobs.enqueue(jobs);
   const request = checkRequest({ action: "cancel", filter: { status: "pending" } });
-  const { id } = await store.bulk.create(request, "pending", { id: nextId(), actor: "ada" });
+  const { id } = await store.bulk.create(request, { id: nextId(), actor: "ada" });
   const children = new Set<ChildProcess>();
   try {
     const kills = await carryWithKills(store, url, id, children);

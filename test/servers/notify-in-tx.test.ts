@@ -118,7 +118,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     const one = await failedJob("again");
     assert.ok(await isHeard("again", () => quiet.jobs.retry(one, 1)));
     const other = await failedJob("all again");
-    const request = { action: "retry", filter: { ids: [other] } } as const;
+    const request = { action: "retry", filter: { id: [other] } } as const;
     assert.ok(await isHeard("all again", () => runBulk(quiet, request)));
   });
 

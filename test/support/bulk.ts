@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import type { Store } from "../../src/app/store.ts";
 import { BulkCarrier } from "../../src/bulk/carrier.ts";
-import { type BulkRequest, checkRequest, type Walk, walksOf } from "../../src/bulk/filter.ts";
+import { type BulkAction, type BulkRequest, checkRequest } from "../../src/bulk/request.ts";
 import type { BulkRow } from "../../src/bulk/store.ts";
+import type { Status } from "../../src/core/job.ts";
 import { silentLogger } from "../../src/core/log.ts";
 import { nextId } from "./jobs.ts";
 
@@ -15,8 +16,7 @@ export function carrierOf(store: Store, name = "carrier"): BulkCarrier {
 
 export function startBulk(store: Store, request: BulkRequest): Promise<BulkRow> {
   const checked = checkRequest(request);
-  const [walk] = walksOf(checked.action, checked.filter);
-  return store.bulk.create(checked, walk as Walk, { id: nextId(), ...ADA });
+  return store.bulk.create(checked, { id: nextId(), ...ADA });
 }
 
 const PAGES_MAX = 1_000;
@@ -33,4 +33,26 @@ export async function runBulk(store: Store, request: BulkRequest): Promise<BulkR
 
 export function countsOf({ status, looked, matched, changed, refused }: BulkRow): unknown[] {
   return [status, looked, matched, changed, refused];
+}
+
+/** Actions, each with the statuses that it walks over. */
+export const WALKED: readonly {
+  readonly action: BulkAction;
+  readonly status?: readonly Status[];
+}[] = [
+  { action: "retry" },
+  { action: "retry", status: ["cancelled"] },
+  { action: "cancel", status: ["waiting"] },
+  { action: "cancel", status: ["pending"] },
+  { action: "cancel", status: ["processing"] },
+  { action: "cancel" },
+  { action: "move" },
+];
+
+/** What a look needs of a stored action. */
+export function rowOf({
+  before,
+  ...row
+}: Pick<BulkRow, "action" | "filter"> & { readonly before: string | null }): BulkRow {
+  return { ...row, position: { walk: "first", before } } as BulkRow;
 }

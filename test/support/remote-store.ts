@@ -260,6 +260,8 @@ const VERBS = {
     "findFinished",
     "list",
     "page",
+    "count",
+    "now",
     "neighbours",
     "leases",
     "cancelRequests",
@@ -407,8 +409,6 @@ const VERBS = {
   dashboard: [
     "running",
     "marks",
-    "jobs",
-    "search",
     "names",
     "find",
     "relations",

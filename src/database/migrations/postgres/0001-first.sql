@@ -140,6 +140,7 @@ create table holdfast.finished (
   finished_at   bigint  not null,
   result        text,
   error         text,
+  error_kind    text    collate "C",
   lane          text    collate "C",
   check (status <> 'done' or attempts >= 1),
   primary key (id)
@@ -149,6 +150,7 @@ create index finished_at on holdfast.finished using brin (finished_at) with (aut
 create index finished_failed on holdfast.finished (id) where status = 'failed';
 create index finished_cancelled on holdfast.finished (id) where status = 'cancelled';
 create index finished_expired on holdfast.finished (id) where status = 'expired';
+create index finished_kind on holdfast.finished (error_kind, id) where error_kind is not null;
 
 create table holdfast.attempt (
   job_id        uuid    not null,
@@ -160,6 +162,7 @@ create table holdfast.attempt (
   started_at    bigint  not null,
   ended_at      bigint  not null,
   error         text,
+  error_kind    text    collate "C",
   primary key (job_id, epoch)
 );
 -- Attempts end in about the order in which they are written.
@@ -706,6 +709,28 @@ begin
       from holdfast.extend(array[id], worker, array[epoch], null, (extract(epoch from lease) * 1000)::bigint) e;
 end $$;
 
+-- The fingerprint of an error, as src/core/error-kind.ts makes it.
+create function holdfast.kind_of_error(task text, error json) returns text
+language sql immutable parallel safe as $$
+  with line as (
+    select split_part(left(error ->> 'message', 600), E'\n', 1) collate "C" as text
+  ),
+  pattern as (
+    select left(
+      regexp_replace(regexp_replace(regexp_replace(regexp_replace(
+        text,
+        '"[^"]*"|''[^'']*''|`[^`]*`', '…', 'g'),
+        '\y[\w.+-]{1,64}@[\w.-]{1,255}', '…', 'g'),
+        '[\w-]*\d[\w-]*', '…', 'g'),
+        '…(?:[.:,/]?…)+', '…', 'g'), 300) as text
+      from line
+  )
+  select left(encode(sha256(convert_to(concat(
+           '[', to_json(split_part(task, '@', 1)), ',', to_json(left(error ->> 'name', 255)), ',',
+           coalesce(to_json(left(error ->> 'code', 255))::text, 'null'), ',', to_json(text), ']'), 'UTF8')), 'hex'), 32)
+    from pattern
+$$;
+
 -- Decides as the store does when it settles a job.
 create function holdfast.release_lease(
   id uuid,
@@ -747,18 +772,21 @@ begin
   if status in ('done', 'failed', 'cancelled') then
     insert into holdfast.finished
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-            status, worker, started_at, finished_at, result, error, lane)
+            status, worker, started_at, finished_at, result, error, error_kind, lane)
     values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
             status, worker, l.claimed_at, now_ms,
-            case when status = 'done' then result::text end, told::text, nullif(l.lane, ''));
+            case when status = 'done' then result::text end, told::text,
+            case when status = 'failed' then holdfast.kind_of_error(l.task, told) end, nullif(l.lane, ''));
     delete from holdfast.job_key k where k.job_id = l.id;
     perform pg_notify(btrim('holdfast.', '".'), 'sql:finished');
     return status;
   end if;
-  insert into holdfast.attempt (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
+  insert into holdfast.attempt
+         (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error, error_kind)
   values (l.id, l.epoch, l.attempts, worker,
           case status when 'pending' then 'released' when 'waiting' then 'suspended' else 'retry' end,
-          l.claimed_at, now_ms, case when status = 'retry' then told::text end);
+          l.claimed_at, now_ms, case when status = 'retry' then told::text end,
+          case when status = 'retry' then holdfast.kind_of_error(l.task, told) end);
   if status = 'pending' then
     insert into holdfast.ready
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at, lane, place)
@@ -821,14 +849,17 @@ begin
              (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at, lane)
       values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, crashed, l.max_attempts,
               'retry', now_ms + pause_ms, nullif(l.lane, ''));
-      insert into holdfast.attempt (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
-      values (l.id, l.epoch, l.attempts, l.locked_by, 'crashed', l.claimed_at, now_ms, told);
+      insert into holdfast.attempt
+             (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error, error_kind)
+      values (l.id, l.epoch, l.attempts, l.locked_by, 'crashed', l.claimed_at, now_ms, told,
+              holdfast.kind_of_error(l.task, told::json));
     else
       insert into holdfast.finished
              (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-              status, worker, started_at, finished_at, result, error, lane)
+              status, worker, started_at, finished_at, result, error, error_kind, lane)
       values (l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, crashed, l.max_attempts,
-              ends, l.locked_by, l.claimed_at, now_ms, null, told, nullif(l.lane, ''));
+              ends, l.locked_by, l.claimed_at, now_ms, null, told,
+              case when ends = 'failed' then holdfast.kind_of_error(l.task, told::json) end, nullif(l.lane, ''));
       delete from holdfast.job_key k where k.job_id = l.id;
     end if;
     id := l.id;

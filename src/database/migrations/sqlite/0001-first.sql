@@ -112,6 +112,7 @@ create table holdfast_finished (
   finished_at   integer not null,
   result        text,
   error         text,
+  error_kind    text,
   lane          text,
   check (status <> 'done' or attempts >= 1),
   primary key (id)
@@ -120,6 +121,7 @@ create index holdfast_finished_at on holdfast_finished (status, finished_at);
 create index holdfast_finished_failed on holdfast_finished (status, id) where status = 'failed';
 create index holdfast_finished_cancelled on holdfast_finished (status, id) where status = 'cancelled';
 create index holdfast_finished_expired on holdfast_finished (status, id) where status = 'expired';
+create index holdfast_finished_kind on holdfast_finished (error_kind, id) where error_kind is not null;
 
 create table holdfast_attempt (
   job_id        text    not null,
@@ -131,6 +133,7 @@ create table holdfast_attempt (
   started_at    integer not null,
   ended_at      integer not null,
   error         text,
+  error_kind    text,
   primary key (job_id, epoch)
 ) strict, without rowid;
 create index holdfast_attempt_ended on holdfast_attempt (ended_at);

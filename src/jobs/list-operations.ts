@@ -1,0 +1,88 @@
+/** Lists and counts of jobs by the one filter. */
+import type { Redaction } from "../config/redaction.ts";
+import { operationsOf } from "../operations/operation.ts";
+import * as s from "../operations/shape.ts";
+import type { CheckedFilter } from "./filter.ts";
+import type { Jobs } from "./jobs.ts";
+import { EXAMINE_MAX } from "./list.ts";
+import { filterTexts, jobSummary, pairsOf } from "./shapes.ts";
+import { storedInput } from "./walk.ts";
+
+const PAGE = 50;
+
+export interface ListApp {
+  readonly jobs: Pick<Jobs, "page" | "countSome" | "readFilter">;
+  readonly redaction: Redaction;
+}
+
+const operation = operationsOf<ListApp>("jobs");
+
+const before = s.id.optional().about("`next` from the previous page.");
+
+const looked = {
+  examined: s.count.about("How many jobs were looked at."),
+  isComplete: s.boolean().about("Whether all jobs were looked at."),
+  next: s.id.nullable(),
+};
+
+export const listOperations = {
+  list: operation({
+    name: "listJobs",
+    summary: "List the jobs that match a filter, newest first",
+    access: "viewer",
+    input: { ...filterTexts, before, limit: s.pageLimit.optional() },
+    returns:
+      "Jobs without input and result. A page may have fewer jobs than its limit, or none, and still have a `next`: a request looks for a short time only. `next` is null on the last page.",
+    result: s.object({ jobs: s.list(jobSummary), ...looked }),
+    run: async ({ jobs, redaction }, { before: from, limit = PAGE, ...fields }) => {
+      const filter = await jobs.readFilter(pairsOf(fields));
+      const page = await jobs.page(filter, {
+        before: from,
+        limit,
+        shows: showsOf(filter, redaction),
+      });
+      return { ...page, isComplete: page.next === null };
+    },
+    http: { method: "GET", path: "/api/v1/jobs", problems: [422] },
+    agent:
+      "Jobs by status, queue, task, key, tag, error, input or time. Continue with `next` while `isComplete` is false.",
+  }),
+
+  count: operation({
+    name: "countJobs",
+    summary: "Count the jobs that match a filter",
+    access: "viewer",
+    input: {
+      ...filterTexts,
+      before,
+      examine: s.integer({ min: 1, max: EXAMINE_MAX }).optional().about("How many to look at."),
+    },
+    returns:
+      "How many of the newest jobs match. If it is not complete, `next` is where another request goes on.",
+    result: s.object({ count: s.count, ...looked }),
+    run: async ({ jobs, redaction }, { before: from, examine = EXAMINE_MAX, ...fields }) => {
+      const filter = await jobs.readFilter(pairsOf(fields));
+      const shows = showsOf(filter, redaction);
+      const counted = await jobs.countSome(filter, { before: from, examine, shows });
+      return { ...counted, isComplete: counted.next === null };
+    },
+    http: { method: "GET", path: "/api/v1/jobs/count", problems: [422] },
+    agent: "How many jobs match a filter.",
+  }),
+};
+
+/**
+ * With rules, the text is compared with inputs as they are shown. Neither a page, nor how far the request looked, nor how long
+ * it took then depends on a value that is hidden: the database never compares it.
+ */
+function showsOf(
+  { input }: CheckedFilter,
+  redaction: Redaction,
+): ((payload: string) => boolean) | undefined {
+  if (input === undefined || redaction.isEmpty) return undefined;
+  const part = storedInput(input).toLowerCase();
+  return (payload) =>
+    JSON.stringify(redaction.data(JSON.parse(payload)))
+      .toLowerCase()
+      .includes(part);
+}

@@ -335,6 +335,30 @@ export const lostAnswers: Group = (open) => {
       assert.equal(await statusOf(store, job.id), "pending");
     });
 
+    test(`one job is changed, run now, replayed and deleted once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const ada = () => ({ id: nextId(), actor: "ada" });
+      const { id } = await enqueueOne(store, { start: { delayMs: 3_600_000 } });
+      assert.equal(await losing.jobs.edit(id, { payload: '"new"' }, ada()), "scheduled");
+      losing.loseNext();
+      assert.equal(await losing.jobs.runNow(id, ada()), "scheduled");
+      assert.equal((await store.jobs.revisions(id)).length, 1);
+      assert.equal(await store.jobs.cancel(id), "cancelled");
+      losing.loseNext();
+      const newId = nextId();
+      assert.equal(await losing.jobs.replay({ id, newId }, ada()), "mail.send");
+      losing.loseNext();
+      await losing.jobs.delete(id, ada());
+      assert.deepEqual(
+        (await store.jobs.list({ limit: 9 })).map((one) => one.id),
+        [newId],
+      );
+      assert.deepEqual(
+        (await store.audit.list({ limit: 9 })).map(({ action }) => action),
+        ["job.edit", "job.run-now", "job.replay", "job.delete"],
+      );
+    });
+
     test(`an operator's action is done once, and has one line, when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);

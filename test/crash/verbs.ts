@@ -220,6 +220,21 @@ export const verbs: Record<string, Verb> = {
     changes: 1,
     act: (store) => store.jobs.retry(idOf("fi-fai"), 2, by("ed-one"), '"corrected"'),
   },
+  "run now": { changes: 1, act: (store) => store.jobs.runNow(idOf("wa-far"), by("rn-one")) },
+  edit: {
+    changes: 1,
+    act: (store) => {
+      const terms = { payload: '"corrected"', priority: 3, start: null };
+      return store.jobs.edit(idOf("wa-key"), terms, by("ed-two"));
+    },
+  },
+  replay: {
+    changes: 1,
+    act: (store) => {
+      return store.jobs.replay({ id: idOf("fi-don"), newId: idOf("rp-new") }, by("rp-one"));
+    },
+  },
+  delete: { changes: 1, act: (store) => store.jobs.delete(idOf("fi-don"), by("dl-one")) },
   rerun: {
     changes: 1,
     act: (store) => {

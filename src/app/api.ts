@@ -15,9 +15,9 @@ import { dashboardRoutes, storyOf, type StoryParts } from "../dashboard/routes.t
 import { tasksOf } from "../dashboard/names.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
 import { explainOperations } from "../explain/operations.ts";
+import { enqueueFlowOperations } from "../flows/enqueue-operations.ts";
 import { Batches, Flows } from "../flows/flows.ts";
 import { flowOperations } from "../flows/operations.ts";
-import { flowRoutes } from "../flows/routes.ts";
 import type { Auth } from "../http-kernel/auth.ts";
 import { openApiOf } from "../http-kernel/openapi.ts";
 import { JSON_TYPE, route, type Route } from "../http-kernel/route.ts";
@@ -210,13 +210,16 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(holdfast, listOperations),
     ...routesOf({ jobs, redaction: holdfast.redaction, definitions: tasks }, jobOperations),
     ...routesOf(holdfast, flowOperations),
-    ...flowRoutes({
-      withIds: (newId) => {
-        const flows = { store, jobs, newId, write: store.flows, tasks, onNamed: saidAlready };
-        return { flows: new Flows(flows), batches: new Batches(flows) };
+    ...routesOf(
+      {
+        withIds: (newId: () => string) => {
+          const flows = { store, jobs, newId, write: store.flows, tasks, onNamed: saidAlready };
+          return { flows: new Flows(flows), batches: new Batches(flows) };
+        },
+        tasks,
       },
-      tasks,
-    }),
+      enqueueFlowOperations,
+    ),
     reportRoute({
       standing: (id) => store.reports.standing(id),
       list: (id, options) => jobs.reports(id, options),

@@ -32,7 +32,7 @@ function strictOf(node: Node): Node {
 }
 
 export async function allOperations(): Promise<Operation<never>[]> {
-  const files = globSync("*/operations.ts", { cwd: SRC }).toSorted();
+  const files = globSync("*/*operations.ts", { cwd: SRC }).toSorted();
   const modules = await Promise.all(files.map((file) => import(join(SRC, file))));
   const found = modules.flatMap((module) =>
     Object.values(module as object).flatMap((one: object) => Object.values(one)),

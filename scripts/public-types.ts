@@ -73,13 +73,18 @@ export interface PublicName {
   readonly entry: string;
   /** Its comment; empty: it has none. */
   readonly comment: string;
-  /** The parameters of each signature, if it is a function with a name. */
-  readonly signatures: readonly (readonly Parameter[])[];
-  /** Its type as it is written; empty: of a function, or of a name. */
+  /** One for each overload, if it is a function with a name. */
+  readonly signatures: readonly Signature[];
+  /** Its type as it is written; empty: of a function, a class or an interface. */
   readonly type: string;
   readonly isOptional: boolean;
   /** The types that it extends, as they are written. */
   readonly bases: readonly string[];
+}
+
+export interface Signature {
+  readonly parameters: readonly Parameter[];
+  readonly returns: string;
 }
 
 export interface Parameter {
@@ -227,20 +232,14 @@ class Reader {
     const [first] = declarations;
     const functions = declarations.filter(({ kind }) => FUNCTIONS.has(kind));
     const of = { name, entry, comment: this.#checker.getDocumentationCommentOfSymbol(symbol) };
-    const signatures = functions.map((node) =>
-      (node as MethodDeclaration).parameters.map(parameterOf),
-    );
-    if (first === undefined || !MEMBERS.has(first.kind)) {
-      return { ...of, signatures, type: "", isOptional: false, bases: basesOf(first) };
-    }
-    const { type, postfixToken } = first as PropertyDeclaration;
-    const isOptional = postfixToken?.kind === SyntaxKind.QuestionToken;
+    const signatures = functions.map((node) => signatureOf(node as MethodDeclaration));
+    const { type, postfixToken } = (first ?? {}) as Partial<PropertyDeclaration>;
     return {
       ...of,
       signatures,
       type: functions.length > 0 ? "" : textOf(type),
-      isOptional,
-      bases: [],
+      isOptional: postfixToken?.kind === SyntaxKind.QuestionToken,
+      bases: basesOf(first),
     };
   }
 
@@ -299,6 +298,10 @@ function isHidden(node: Node): boolean {
 function basesOf(node: Node | undefined): string[] {
   const { heritageClauses = [] } = (node ?? {}) as Partial<ClassDeclaration | InterfaceDeclaration>;
   return heritageClauses.flatMap(({ types }) => types.map((type) => textOf(type)));
+}
+
+function signatureOf({ parameters, type }: MethodDeclaration): Signature {
+  return { parameters: parameters.map(parameterOf), returns: textOf(type) };
 }
 
 function parameterOf({

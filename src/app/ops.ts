@@ -153,6 +153,7 @@ export type {
   Queues,
   RateOptions,
 } from "../queues/queues.ts";
+export type { LimitInUse } from "../queues/limits.ts";
 export type {
   DesiredState,
   Ending,

@@ -1,8 +1,9 @@
-/** docs/guide/api.md has a line for everything that an application can call, and for nothing else. */
+/** docs/guide/api.md leads to every exported function and every part of a Holdfast, and has every error. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
+import * as dashboard from "../../src/app/dashboard.ts";
 import * as ops from "../../src/app/ops.ts";
 import * as flows from "../../src/flows/index.ts";
 import * as api from "../../src/index.ts";
@@ -13,15 +14,11 @@ import * as workflows from "../../src/workflows/index.ts";
 
 const SOURCES = join(import.meta.dirname, "../../src");
 const page = readFileSync(new URL("../../docs/guide/api.md", import.meta.url), "utf8");
+const reference = readFileSync(new URL("../../docs/guide/reference.md", import.meta.url), "utf8");
 
-/** Protected or private in the types, or not for applications. */
-const HIDDEN = new Set(
-  "enqueueCalls writeJobs writeEvent onNamed applyDesiredState onEvicted forsake page write find read readHistory readProgress".split(
-    " ",
-  ),
-);
-/** Public, though the name is that of a protected method elsewhere. */
-const SHOWN = new Set(["holdfast.workers.find"]);
+/** The application gave these to `openHoldfast()`. */
+const GIVEN = new Set(["runtime", "logger"]);
+
 const ENTRIES = {
   holdfast: api,
   "holdfast/workflows": workflows,
@@ -29,71 +26,9 @@ const ENTRIES = {
   "holdfast/schedules": schedules,
   "holdfast/locks": locks,
   "holdfast/ops": ops,
+  "holdfast/dashboard": dashboard,
   "holdfast/testing": testing,
 };
-const PARTS = [
-  "jobs",
-  "bulk",
-  "errors",
-  "alerts",
-  "leases",
-  "workers",
-  "workflows",
-  "flows",
-  "batches",
-  "locks",
-  "audit",
-  "metrics",
-  "schedules",
-  "queues",
-] as const;
-
-function methodsOf(name: string, target: object): string[] {
-  const found = new Set<string>();
-  let prototype: unknown = Object.getPrototypeOf(target);
-  while (typeof prototype === "object" && prototype !== null && prototype !== Object.prototype) {
-    for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
-      if (typeof value === "function" && key !== "constructor") found.add(`${name}.${key}`);
-    }
-    prototype = Object.getPrototypeOf(prototype);
-  }
-  const isPublic = (each: string): boolean =>
-    SHOWN.has(each) || !HIDDEN.has(each.slice(each.lastIndexOf(".") + 1));
-  return [...found].filter(isPublic);
-}
-
-/** Of objects that an application holds, by the names that the page gives them. */
-async function methods(): Promise<string[]> {
-  await using bench = await testing.openTestHoldfast();
-  const { holdfast } = bench;
-  const found: string[] = methodsOf("holdfast", holdfast);
-  for (const part of PARTS) found.push(...methodsOf(`holdfast.${part}`, holdfast[part]));
-  const task = api.defineTask({
-    name: "look",
-    run: (_: null, ctx) => void found.push(...methodsOf("ctx", ctx)),
-  });
-  const job = await holdfast.enqueue(task, null);
-  await bench.drain([task]);
-  const workflow = workflows.defineWorkflow({
-    name: "order",
-    initial: "open",
-    states: { open: { final: true } },
-    moves: {},
-  });
-  const item = await holdfast.workflows.start(workflow, { data: {}, actor: "test" });
-  const lock = await holdfast.locks.acquire("key");
-  const worker = await holdfast.startWorker({ tasks: [task] });
-  const monitor = ops.startMonitor(holdfast);
-  const within = holdfast.within({});
-  for (const [name, target] of Object.entries({ job, item, lock, worker, monitor, within })) {
-    found.push(...methodsOf(name, target));
-  }
-  found.push("clock.advance", "clock.settle"); // the rest of a clock is the library's
-  await lock.release();
-  await monitor.stop();
-  return found.filter((name) => name !== "holdfast.locks.close");
-}
-
 function isError(value: unknown): value is typeof api.HoldfastError {
   return (
     typeof value === "function" && (value as { prototype: unknown }).prototype instanceof Error
@@ -113,30 +48,29 @@ function errorClasses(): string[] {
   return classes.map(([body, name]) => `${name} ${/"([A-Z_]{4,})"/.exec(body)?.[1]}`);
 }
 
-suite("the page of all functions", () => {
-  const functions = [...page.matchAll(/^\| `([\w.]+)\(/gm)].map(([, name]) => name as string);
-
-  test("has every function that an application can call, and no other", async () => {
-    const exported = Object.values(ENTRIES)
-      .flatMap((entry) => Object.entries(entry))
-      .filter(([, value]) => typeof value === "function" && !isError(value))
-      .map(([name]) => name)
-      .filter((name) => name !== "Alerts" && name !== "Doctor");
-    const wanted = [...exported, ...(await methods())].toSorted();
-    const missing = wanted.filter((name) => !functions.includes(name));
-    assert.deepEqual(missing, [], "docs/guide/api.md has no line for these: add one each");
-    assert.deepEqual(
-      functions.filter((name) => !wanted.includes(name)),
-      [],
-      "docs/guide/api.md has lines for these, which do not exist",
+suite("the page of the API", () => {
+  test("has every function and class that an entry exports, and no other", () => {
+    const exported = Object.entries(ENTRIES).flatMap(([entry, exports]) =>
+      Object.entries(exports)
+        .filter(([, value]) => typeof value === "function" && !isError(value))
+        .map(([name]) => `${name} ${entry}`),
     );
+    const rows = [...page.matchAll(/^\| `(?:new )?(\w+)\([^|]*\| `([\w/]+)` \|/gm)];
+    const listed = rows.map(([, name, entry]) => `${name} ${entry}`);
+    assert.deepEqual(listed.toSorted(), exported.toSorted());
   });
 
-  test("has the functions of the classes that applications make themselves", () => {
-    for (const made of [ops.Alerts, ops.Doctor]) {
-      const names = Object.getOwnPropertyNames(made.prototype).filter((n) => n !== "constructor");
-      const line = `| \`${made.name}\` | ${names.map((name) => `\`${name}\``).join(", ")} (`;
-      assert.ok(page.includes(line), `docs/guide/api.md has no line that begins with ${line}`);
+  test("leads to the type of every part of a Holdfast", () => {
+    const [, members = ""] = /^### Holdfast\n([^]*?)^### /m.exec(reference) ?? [];
+    const parts = [...members.matchAll(/^- `(\w+)` \[`(\w+)`\]/gm)].filter(
+      ([, name = ""]) => !GIVEN.has(name),
+    );
+    assert.ok(parts.length > 10);
+    for (const [, name, type = ""] of parts) {
+      assert.match(
+        page,
+        new RegExp(`^\\| .*\`holdfast\\.${name}\`.*#${type.toLowerCase()}\\)`, "m"),
+      );
     }
   });
 

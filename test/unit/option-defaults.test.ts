@@ -1,4 +1,4 @@
-/** The comment of an option, which editors and docs/guide/api.md show, names the default that its table has. */
+/** The comment of an option, which editors and docs/guide/reference.md show, names the default that its table has. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { type PublicName, publicTypes } from "../../scripts/public-types.ts";
+import { referenceProblem } from "../../scripts/reference.ts";
 
 const withoutComment = (names: readonly PublicName[]): string[] =>
   names.filter(({ comment }) => comment === "").map(({ name }) => name);
@@ -25,5 +26,10 @@ suite("the types of the package", () => {
   test("every member of a public type, and of the object types inside of it, has a comment", () => {
     assert.ok(types.members.length > 1_500, `${types.members.length}`);
     assert.deepEqual(withoutComment(types.members), []);
+  });
+
+  test("the reference says what the comments say", () => {
+    const problem = referenceProblem(types);
+    assert.ok(problem === null, problem ?? "");
   });
 });

@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { type Command, CommanderError } from "commander";
 import { ConfigInvalidError, problemText, yesOrNo } from "../config/kind.ts";
+import { fileSettings } from "../config/sources.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { endsInLog, escaped, writeEntry } from "./log-line.ts";
 import { printable } from "./table.ts";
@@ -155,5 +156,13 @@ function aboutUsage(error: CommanderError): string {
   const [what = "", ...hints] = error.message.replace(/^error: /, "").split("\n");
   const sentence = [what.charAt(0).toUpperCase() + what.slice(1), ...hints].join(" ");
   const help = `${misused.get(error) ?? "holdfast"} --help`;
-  return `${sentence.replace(/\.$/, "")}. See '${help}'.`;
+  return `${sentence.replace(/\.$/, "")}. ${remedyOf(error)}See '${help}'.`;
+}
+
+const CONFIG_FLAG = /'--config\b/;
+
+/** Every command reads the configuration file, and only those that run something have a flag for each of its settings. */
+function remedyOf({ code, message }: CommanderError): string {
+  if (code !== "commander.unknownOption" || !CONFIG_FLAG.test(message)) return "";
+  return `Set ${fileSettings.config.env.join(" or ")} to the file instead: this command reads it too. `;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
-import { Desk } from "./command.ts";
+import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast config", () => {
   test("shows the settings with their sources, without secrets, and the errors", async () => {
@@ -73,6 +73,19 @@ suite("holdfast config", () => {
       fromSources: true,
     });
     assert.equal(task, "numbers.add");
+  });
+
+  test("a command without --config names the variable, which it reads", async () => {
+    await using desk = new Desk();
+    desk.file("other.mjs", "export default { url: 'sqlite:other.db' };");
+    await using holdfast = await openHoldfast(`sqlite:${desk.path("other.db")}`);
+    const { id } = await holdfast.enqueue("x", null);
+    for (const flag of [["--config", "other.mjs"], ["--config=other.mjs"]]) {
+      const refused = await desk.holdfast(["jobs", ...flag]);
+      assertRefused(refused, 2, /Unknown option '--config.*Set HOLDFAST_CONFIG to the file/);
+    }
+    const { jobs } = await desk.json(["jobs"], { env: { HOLDFAST_CONFIG: "other.mjs" } });
+    assert.equal(jobs[0].id, id);
   });
 
   test("a malformed line of .env is refused by its number, without its content", async () => {

@@ -8,6 +8,9 @@ import { after, test } from "node:test";
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { within } from "../support/waiting.ts";
+
+const ENDED_MS_MAX = 10_000;
 
 type Handler = (id: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
@@ -48,6 +51,27 @@ test("the handler sends every entry with its number, resumes, and ends", async (
   const first = /^id: (\d+)\n.*first/.exec(all)?.[1] ?? "";
   const rest = await read({ "last-event-id": first });
   assert.ok(!rest.includes("first") && rest.includes("second"), rest);
+  server.close();
+  server.closeAllConnections();
+});
+
+test("a browser that leaves ends the handler, though the job goes on", async () => {
+  await using holdfast = await openHoldfast("sqlite::memory:");
+  const stream = await handlerOf(holdfast);
+  const job = await holdfast.enqueue("nothing.runs", null);
+  const left = Promise.withResolvers<"ended">();
+  const server = createServer((request, response) => {
+    void stream(job.id, request, response).then(() => left.resolve("ended"));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const leaving = new AbortController();
+  const response = await fetch(`http://127.0.0.1:${port}/`, { signal: leaving.signal });
+  const reader = response.body?.getReader();
+  assert.match(Buffer.from((await reader?.read())?.value ?? []).toString(), /pending/);
+  leaving.abort();
+  assert.equal(await within(ENDED_MS_MAX, left.promise), "ended");
+  assert.equal((await job.get()).status, "pending");
   server.close();
   server.closeAllConnections();
 });

@@ -7,7 +7,7 @@ import type { Alert } from "../alerts/alert.ts";
 import { listAlerts } from "../alerts/history.ts";
 import type { AlertsStore } from "../alerts/store.ts";
 import { Cached } from "../core/wait.ts";
-import { type Status, statuses } from "../core/job.ts";
+import { type FinalStatus, finalStatuses, type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobSummary } from "../jobs/jobs.ts";
 import type { QueueStats } from "../jobs/store.ts";
@@ -44,6 +44,8 @@ const WORKERS_MAX = 2_000;
 const ALERTS_MAX = 1_000;
 
 const FAILED_MAX = 6;
+
+const unended = statuses.filter((status) => !finalStatuses.includes(status as FinalStatus));
 
 /** What it needs of a Holdfast. */
 export interface OverviewSource {
@@ -156,7 +158,7 @@ export class Overview {
       alerts,
       canaries: canaries(),
       isEmpty: failed.length === 0 && queues.every(({ counts: by }) => isNone(by)),
-      pausedAll: rows.length > 0 && rows.every(({ paused }) => paused !== null),
+      pausedAll: arePaused(rows),
     };
     return {
       ...situation,
@@ -179,6 +181,13 @@ export interface OverviewView {
 
 function isNone(counts: Readonly<Record<Status, number>>): boolean {
   return statuses.every((status) => counts[status] === 0);
+}
+
+/** Whether no queue can start a job. A queue that has only ended jobs and no worker is not paused with the others. */
+function arePaused(rows: readonly OverviewQueue[]): boolean {
+  const idle = rows.filter((row) => !row.served && unended.every((one) => row.counts[one] === 0));
+  const paused = rows.filter((row) => row.paused !== null);
+  return paused.length > 0 && new Set([...idle, ...paused]).size === rows.length;
 }
 
 function workerOf(worker: WorkerRecord): object {

@@ -26,7 +26,9 @@ function filled(path: string, input: object): [path: string, rest: Record<string
 export function addressOf<P extends keyof Reads>(path: P, input: Input<P>): string {
   const [whole, rest] = filled(path, input);
   const given = Object.entries(rest).flatMap(([name, value]) =>
-    [value].flat().flatMap((one) => (one === undefined ? [] : [[name, String(one)]])),
+    [value]
+      .flat()
+      .flatMap((one) => (one === undefined ? [] : [[name, `${one as string | number | boolean}`]])),
   );
   const query = new URLSearchParams(given);
   return query.size === 0 ? whole : `${whole}?${query}`;

@@ -18,7 +18,7 @@ const IDS_MAX = 100;
 const REQUESTS_MAX = 5_000;
 
 /** The server rests about as long as it looked. */
-const REST_MS = 30;
+const REST_MS = 10;
 
 /** How far a search has come. */
 export interface Progress {

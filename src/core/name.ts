@@ -6,7 +6,7 @@
  */
 import { hasControl, hasInvisible, visible } from "./text.ts";
 import { InvalidArgumentError } from "./errors.ts";
-import { checkWhole } from "./options.ts";
+import { checkList, checkWhole } from "./options.ts";
 
 export const NAME_LENGTH_MAX = 128;
 export const KEY_LENGTH_MAX = 256;
@@ -78,6 +78,21 @@ function problemOf(text: unknown, lengthMax: number): string | null {
 
 function show(text: string): string {
   return visible(JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text));
+}
+
+// Tags: a few short words on a job, by which lists and bulk actions find it. Jobs without tags have no rows.
+
+/** Tags of one job, and tags of one filter. */
+export const TAGS_MAX = 10;
+
+/** Each once and in order, or throws InvalidArgumentError that names the field. */
+export function checkTags(field: string, tags: readonly string[]): readonly string[] {
+  const known = new Set(
+    checkList(field, tags).map((tag, at) => checkLabel(`${field}[${at}]`, tag, TAG_LENGTH_MAX)),
+  );
+  if (known.size <= TAGS_MAX) return [...known].toSorted();
+  const problem = `has ${known.size} tags; at most ${TAGS_MAX} are allowed.`;
+  throw new InvalidArgumentError({ field, problem });
 }
 
 // The name of a task in its jobs: `order.ship`, or `order.ship@2` if the task has a version.

@@ -38,7 +38,7 @@ import { Job, type Jobs } from "./jobs.ts";
 import { paceFields, paceOf } from "./pacing.ts";
 import { PRIORITY_MAX, startOf } from "./start.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
-import { checkTags } from "./list.ts";
+import { checkTags } from "../core/name.ts";
 
 /** A subclass says how to write; checks, defaults, ids and spans are the same for all. */
 export abstract class Sender {

@@ -6,7 +6,7 @@ import { type Status, statuses } from "../core/job.ts";
 import { isList, type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkList, checkWords } from "../core/options.ts";
-import { checkTags } from "./list.ts";
+import { checkTags } from "../core/name.ts";
 
 /** Which jobs. A job must match all given fields. Jobs of Holdfast itself match only by queue, task, key, kind or id. */
 export interface JobFilter {
@@ -195,7 +195,7 @@ export function readFilter(
       filter[name] = jobFields[field].kind === "instant" ? readInstant(name, text, now) : text;
     }
   }
-  return checkFilter(filter as JobFilter);
+  return checkFilter(filter);
 }
 
 /** Milliseconds since 1970, a time, or a span before now. */

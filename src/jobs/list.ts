@@ -1,8 +1,6 @@
 /** Reads of jobs: paged by keys, and without payloads unless for a single job. */
-import { InvalidArgumentError } from "../core/errors.ts";
 import { type Fence, type Status, statuses, traceId } from "../core/job.ts";
-import { checkLabel, isReserved, TAG_LENGTH_MAX } from "../core/name.ts";
-import { checkList } from "../core/options.ts";
+import { isReserved } from "../core/name.ts";
 import { sleep } from "../core/runtime.ts";
 import type { Engine } from "../database/engine.ts";
 import { nothing, sql, Sql } from "../database/sql.ts";
@@ -125,7 +123,7 @@ export interface JobPage {
 }
 
 /** A call takes no new slice after this long. */
-const CALL_MS = 30;
+const CALL_MS = 8;
 
 /** How many jobs one request looks at. */
 export const EXAMINE_MAX = 100_000;
@@ -320,21 +318,6 @@ export function endedSince(
        and finished_at >= ${at}
      order by finished_at, id
      limit ${limit}`);
-}
-
-// Tags: a few short words on a job, by which lists and bulk actions find it. Jobs without tags have no rows.
-
-/** Tags of one job, and tags of one filter. */
-export const TAGS_MAX = 10;
-
-/** Each once and in order, or throws InvalidArgumentError that names the field. */
-export function checkTags(field: string, tags: readonly string[]): readonly string[] {
-  const known = new Set(
-    checkList(field, tags).map((tag, at) => checkLabel(`${field}[${at}]`, tag, TAG_LENGTH_MAX)),
-  );
-  if (known.size <= TAGS_MAX) return [...known].toSorted();
-  const problem = `has ${known.size} tags; at most ${TAGS_MAX} are allowed.`;
-  throw new InvalidArgumentError({ field, problem });
 }
 
 /** The tags of these jobs, in order; a job without tags is missing. */

@@ -7,7 +7,7 @@ import * as s from "../operations/shape.ts";
 import { AFTER_MAX } from "./after.ts";
 import { conflicts } from "./enqueue.ts";
 import { FILTER_IDS_MAX, FILTER_TEXT_MAX, type JobFilter } from "./filter.ts";
-import { TAGS_MAX } from "./list.ts";
+import { TAGS_MAX } from "../core/name.ts";
 import { PRIORITY_MAX } from "./start.ts";
 import { dependencyPolicies } from "./store.ts";
 

@@ -185,11 +185,14 @@ class World {
     const isEnded = job.finishedAt !== null;
     const last = isEnded
       ? attempts.findLast(({ outcome }) => outcome === "failed" && job.status === "failed")
-      : attempts.findLast(({ outcome, error }) => error !== null && FAILURES.includes(outcome));
+      : attempts.findLast(({ outcome, error }) => error !== null && FAILURES.has(outcome));
     return {
       ...job,
       workers: attempts.map(({ worker }) => worker),
-      kind: last?.error == null ? null : kindOf(job.task, decodeError(last.error)).id,
+      kind:
+        last === undefined || last.error === null
+          ? null
+          : kindOf(job.task, decodeError(last.error)).id,
       error: job.lastError,
       flow: this.flowOf.get(id) ?? null,
       schedule: this.scheduleOf.get(id) ?? null,
@@ -199,7 +202,7 @@ class World {
   }
 }
 
-const FAILURES = ["retry", "crashed", "failed"];
+const FAILURES = new Set(["retry", "crashed", "failed"]);
 
 /** The plain comparison, one field at a time. */
 function fits(job: Facts, filter: CheckedFilter, builds: ReadonlyMap<string, string>): boolean {
@@ -294,7 +297,7 @@ function requestOf(action: BulkAction, filter: JobFilter): BulkRequest {
 /** The filter with statuses that the action can change; null: there is none. */
 function forAction(action: BulkAction, filter: JobFilter): CheckedFilter | null {
   const { status, ...rest } = filter;
-  const wanted = ([status ?? statuses].flat() as Status[]).filter((one) => {
+  const wanted = [status ?? statuses].flat().filter((one) => {
     try {
       return statusesOf(action, { status: [one] }).includes(one);
     } catch {
@@ -369,7 +372,7 @@ async function act(
   wanted: readonly string[],
   told: string,
 ): Promise<void> {
-  const listed = idsOf(await store.jobs.list({ ...request.filter, limit: 1_000 } as JobFilter));
+  const listed = idsOf(await store.jobs.list({ ...request.filter, limit: 1_000 }));
   assert.deepEqual(listed, wanted, told);
   const dry = await runBulk(store, { ...request, dryRun: true });
   assert.deepEqual([dry.matched, dry.sample], [wanted.length, wanted.slice(0, 10)], told);

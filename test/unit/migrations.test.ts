@@ -42,7 +42,7 @@ import {
   sqliteMigrations,
 } from "../../src/database/migrate.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
-import { TAGS_MAX } from "../../src/jobs/list.ts";
+import { TAGS_MAX } from "../../src/core/name.ts";
 import type { EngineKind } from "../../src/database/engine.ts";
 import { partsOf } from "../../src/database/dialect.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";

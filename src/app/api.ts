@@ -43,7 +43,7 @@ import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { tokenOperations } from "../tokens/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
-import { workflowRoutes } from "../workflows/routes.ts";
+import { itemOperations, workflowOperations } from "../workflows/operations.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
 import { mcpRoute } from "./mcp.ts";
@@ -185,7 +185,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     take: () => store.stats.takeCounts({ everyMs: COUNT_EVERY_MS }),
     count: () => holdfast.stats(),
   });
-  const items = { items: store.items, workflows, runtime, known: byName(parts.workflows) };
+  const items = { store, workflows, runtime, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast, onBulk),
@@ -238,7 +238,8 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(holdfast, alertOperations),
     ...routesOf(holdfast, workerOperations),
     ...routesOf(holdfast, scheduleOperations),
-    ...workflowRoutes(items),
+    ...routesOf(items, workflowOperations),
+    ...routesOf(items, itemOperations),
     ...itemChangeRoutes(items),
     ...routesOf(holdfast, eventOperations),
     ...routesOf(holdfast, tokenOperations),

@@ -49,6 +49,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   doctor: async () => (await import("../doctor/command.ts")).doctorCommand,
   effects: async () => groupOf((await import("../steps/operations.ts")).effectCommands),
   events: async () => groupOf((await import("../steps/operations.ts")).eventCommands),
+  workflows: async () => groupOf((await import("../workflows/operations.ts")).workflowCommands),
   items: async () => (await import("../workflows/command.ts")).itemsCommand,
   audit: async () => groupOf((await import("../audit/command.ts")).auditCommands),
   mcp: async () => (await import("./mcp.ts")).mcpCommand,

@@ -7,11 +7,14 @@ import { z } from "zod";
 import { Problem } from "../http-kernel/problem.ts";
 import { auditedBy, type Call, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
+import { zodOf } from "../operations/route.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { StoredItem } from "./item-record.ts";
-import { itemOf, itemSchema, type WorkflowRouteParts } from "./routes.ts";
+import { item as itemShape, itemOf, type WorkflowsApp } from "./operations.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 import { ITEMS_BATCH_MAX } from "./workflows.ts";
+
+const itemSchema = zodOf(itemShape);
 
 const common = {
   method: "POST",
@@ -45,11 +48,11 @@ const newItem = {
   parent: s.id.optional().meta({ description: "Required if the workflow has a parent workflow." }),
 };
 
-export function itemChangeRoutes(parts: WorkflowRouteParts): Route[] {
+export function itemChangeRoutes(parts: WorkflowsApp): Route[] {
   return [startRoute(parts), startManyRoute(parts), ...changeRoutes(parts), childrenRoute(parts)];
 }
 
-function startRoute(parts: WorkflowRouteParts): Route {
+function startRoute(parts: WorkflowsApp): Route {
   return route({
     ...common,
     path: "/api/v1/workflows/{name}/items",
@@ -68,7 +71,7 @@ function startRoute(parts: WorkflowRouteParts): Route {
   });
 }
 
-function startManyRoute(parts: WorkflowRouteParts): Route {
+function startManyRoute(parts: WorkflowsApp): Route {
   return route({
     ...common,
     path: "/api/v1/workflows/{name}/items/bulk",
@@ -93,7 +96,7 @@ interface Reasoned {
 }
 
 async function start(
-  parts: WorkflowRouteParts,
+  parts: WorkflowsApp,
   call: Call<{ name: string }, unknown, Reasoned>,
   items: readonly z.output<z.ZodObject<typeof newItem>>[],
 ): Promise<object[]> {
@@ -108,7 +111,7 @@ async function start(
 
 const change = { patch: fields.optional(), expect, reason };
 
-function changeRoutes(parts: WorkflowRouteParts): Route[] {
+function changeRoutes(parts: WorkflowsApp): Route[] {
   const one = {
     ...common,
     params: { id: s.id },
@@ -135,7 +138,7 @@ function changeRoutes(parts: WorkflowRouteParts): Route[] {
 }
 
 async function changed(
-  parts: WorkflowRouteParts,
+  parts: WorkflowsApp,
   call: Call<{ id: string }, unknown, Reasoned>,
 ): Promise<{ status: 200; json: { item: object | undefined } }> {
   const { id } = call.params;
@@ -147,7 +150,7 @@ async function changed(
   return { status: 200, json: { item } };
 }
 
-function childrenRoute(parts: WorkflowRouteParts): Route {
+function childrenRoute(parts: WorkflowsApp): Route {
   return route({
     ...common,
     path: "/api/v1/items/{id}/children",
@@ -179,20 +182,23 @@ function childrenRoute(parts: WorkflowRouteParts): Route {
   });
 }
 
-async function workflowOf(parts: WorkflowRouteParts, item: string): Promise<AnyWorkflow> {
-  const found = await parts.items.find(item);
+async function workflowOf(parts: WorkflowsApp, item: string): Promise<AnyWorkflow> {
+  const found = await parts.store.items.find(item);
   if (found === null) throw new ItemNotFoundError({ id: item });
   return codeOf(parts, found.workflow);
 }
 
-function codeOf({ known }: WorkflowRouteParts, name: string): AnyWorkflow {
-  const workflow = known.get(name);
+function codeOf({ known }: WorkflowsApp, name: string): AnyWorkflow {
+  const workflow = known?.get(name);
   if (workflow !== undefined) return workflow;
   const detail = `This server does not have the code of workflow '${name}', whose guards must run. Start the server with a module that exports the workflow.`;
   throw new Problem({ status: 409, code: "UNKNOWN_WORKFLOW", detail });
 }
 
-async function readAll({ items }: WorkflowRouteParts, ids: readonly string[]): Promise<object[]> {
+async function readAll(
+  { store: { items } }: WorkflowsApp,
+  ids: readonly string[],
+): Promise<object[]> {
   const found = await Promise.all(ids.map((id) => items.find(id)));
   return found.flatMap((item) => (item === null ? [] : [itemOf(item)]));
 }

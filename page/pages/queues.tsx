@@ -257,7 +257,7 @@ function LimitTable({
     >
       {limits.map((one) => (
         <tr key={`${one.queue} ${one.kind} ${one.name}`}>
-          <td class="name">{limitText(one)}</td>
+          <td class="name may-wrap">{limitText(one)}</td>
           <td class="dim">
             {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
           </td>

@@ -102,6 +102,8 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
       { path: failed, prepare: selectAll, press: [/^All that match/, /^Retry all…/] },
     ],
     "job-buttons.tsx askCancel": [{ path: `jobs/${jobs.running}`, press: [/^Cancel…/] }],
+    "job-buttons.tsx askChange": [{ path: `jobs/${jobs.retry}`, press: [/^Edit…/] }],
+    "job-buttons.tsx askReplay": [{ path: `jobs/${jobs.failed}`, press: [/^Replay…/] }],
     "job-buttons.tsx askEdit": [{ path: `jobs/${jobs.failed}`, press: [/^Edit…/] }],
     "job-buttons.tsx askRerun": [{ path: `jobs/${ids.packed}`, press: [/^Rerun from a step…/] }],
     "job-buttons.tsx askPlanned": [

@@ -290,7 +290,7 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
   await item.move("pay", { actor: "bank" });
   const doubt = await jobInDoubt(holdfast);
   await writePast(holdfast, { failed: failed.id, alsoFailed: alsoFailed.id, done: done.id });
-  await settle(holdfast, [failed.id, retry.id, done.id, sleeping.id, running.id]);
+  await settle(holdfast, [failed.id, alsoFailed.id, retry.id, done.id, sleeping.id, running.id]);
   return {
     worker,
     ids: {
@@ -317,8 +317,8 @@ async function settle(holdfast: Holdfast, ids: readonly string[]): Promise<void>
     const isBack = jobs.every(
       (job) => job !== null && (SETTLED.has(job.status) || job.task === "report.daily"),
     );
-    const [failed] = jobs;
-    if (isBack && failed?.status === "failed") return;
+    const failed = jobs.slice(0, 2).every((job) => job?.status === "failed");
+    if (isBack && failed) return;
     await wait(50);
   }
   throw new Error("The shop did not come to rest.");

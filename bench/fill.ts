@@ -5,7 +5,7 @@
 import { createConnection } from "mysql2/promise";
 import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
-import { PRIORITY_MAX } from "../src/jobs/start.ts";
+import { PRIORITY_MAX } from "../src/jobs/after.ts";
 import { fileOf, type Place, type EngineName } from "./places.ts";
 
 export const SQL_ENGINES = ["sqlite", "postgres", "mariadb"] as const satisfies EngineName[];

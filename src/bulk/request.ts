@@ -5,7 +5,7 @@ import { jobFieldNames } from "../core/job-query.ts";
 import { checkQueue } from "../core/name.ts";
 import { checkBoolean, checkKnown, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import { PRIORITY_MAX } from "../jobs/start.ts";
+import { PRIORITY_MAX } from "../jobs/after.ts";
 import { type CheckedFilter, checkFilter, type JobFilter } from "../jobs/filter.ts";
 
 export const bulkActions = ["retry", "cancel", "delete", "move", "priority"] as const;

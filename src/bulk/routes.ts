@@ -5,7 +5,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http-kernel/route.ts";
 import * as s from "../http-kernel/route.ts";
-import { PRIORITY_MAX } from "../jobs/start.ts";
+import { PRIORITY_MAX } from "../jobs/after.ts";
 import { filterValues } from "../jobs/shapes.ts";
 import { zodOf } from "../operations/route.ts";
 import { boolean, strict } from "../operations/shape.ts";

@@ -1,4 +1,4 @@
-/** The options of a job that waits for the ends of other jobs. */
+/** When a job starts: the options of one that waits for the ends of other jobs, its time, and its priority. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkList, choice, passed } from "../core/options.ts";
@@ -7,6 +7,7 @@ import {
   dependencyPolicies,
   type DependencyPolicy,
   type Member,
+  type NewJob,
 } from "./store.ts";
 
 /** The jobs that a job waits for, and what happens if one of them fails. */
@@ -89,4 +90,23 @@ export function dependenciesOf(
     };
   });
   return [...new Map(dependencies.map((dependency) => [dependency.id, dependency])).values()];
+}
+
+// When a job starts, and before which others: the same for a new job and for one that is changed.
+
+export const PRIORITY_MAX = 32_767;
+
+/** Null: at once. */
+export function startOf({
+  delayMs,
+  runAt,
+}: {
+  readonly delayMs?: number | undefined;
+  readonly runAt?: number | undefined;
+}): NewJob["start"] {
+  if (delayMs !== undefined && runAt !== undefined) {
+    throw new InvalidArgumentError({ field: "delay", problem: "pass delay or runAt, not both." });
+  }
+  if (runAt !== undefined) return { at: runAt };
+  return delayMs === undefined || delayMs === 0 ? null : { delayMs };
 }

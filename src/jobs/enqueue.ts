@@ -33,10 +33,9 @@ import {
   type TraceContext,
   traceHere,
 } from "../tracing/tracing.ts";
-import { afterFields, type AfterOptions, memberOf } from "./after.ts";
+import { afterFields, type AfterOptions, memberOf, PRIORITY_MAX, startOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
 import { paceFields, paceOf } from "./pacing.ts";
-import { PRIORITY_MAX, startOf } from "./start.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
 import { checkTags } from "../core/name.ts";
 

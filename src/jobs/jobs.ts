@@ -41,7 +41,7 @@ import {
 } from "./options.ts";
 import { calledFirst, type Results } from "./results.ts";
 import { type JobsStore, PAGE_DEFAULT } from "./sql-jobs.ts";
-import { startOf } from "./start.ts";
+import { startOf } from "./after.ts";
 import type { AttemptFacts, JobFacts, JobSummary as JobRow, Unclaimable } from "./store.ts";
 import { type CheckedFilter, type JobFilter, type JobListFilter, readFilter } from "./filter.ts";
 

@@ -18,7 +18,7 @@ import {
 } from "../core/options.ts";
 import { ATTEMPTS_MAX, DEFAULT_RETRY } from "../core/retry.ts";
 import type { StepName, Task } from "../core/task.ts";
-import { PRIORITY_MAX } from "./start.ts";
+import { PRIORITY_MAX } from "./after.ts";
 
 /** How many more attempts a job gets, and whether called jobs are retried. */
 export interface RetryJobOptions {

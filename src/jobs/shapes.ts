@@ -4,11 +4,10 @@ import { type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.t
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { stepKinds, stepStates } from "../core/task.ts";
 import * as s from "../operations/shape.ts";
-import { AFTER_MAX } from "./after.ts";
+import { AFTER_MAX, PRIORITY_MAX } from "./after.ts";
 import { conflicts } from "./enqueue.ts";
 import { FILTER_IDS_MAX, FILTER_TEXT_MAX, type JobFilter } from "./filter.ts";
 import { TAGS_MAX } from "../core/name.ts";
-import { PRIORITY_MAX } from "./start.ts";
 import { dependencyPolicies } from "./store.ts";
 
 export const errorRecord = s

@@ -1,6 +1,6 @@
 /** What the verbs of schedules take and return. */
 import { ATTEMPTS_MAX } from "../core/retry.ts";
-import { PRIORITY_MAX } from "../jobs/start.ts";
+import { PRIORITY_MAX } from "../jobs/after.ts";
 import * as s from "../operations/shape.ts";
 import { CRON_LENGTH_MAX } from "./cron.ts";
 import {

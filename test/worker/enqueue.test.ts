@@ -5,7 +5,7 @@ import { defineTask, type EnqueueOptions, openHoldfast } from "../../src/index.t
 import { KeyTakenError } from "../../src/core/errors.ts";
 import { isId } from "../../src/core/id.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
-import { PRIORITY_MAX } from "../../src/jobs/start.ts";
+import { PRIORITY_MAX } from "../../src/jobs/after.ts";
 import { ENQUEUE_BATCH_MAX } from "../../src/jobs/sql-jobs.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

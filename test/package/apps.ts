@@ -6,10 +6,10 @@ import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } fro
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { isLong } from "../support/scale.ts";
+import { isLong, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -28,6 +28,20 @@ const NEXT = [
   "@types/node@24.19.2",
 ];
 
+/** Other runtimes, as single programs inside of npm packages: 200 MB. */
+const RUNTIMES = [
+  {
+    name: "Bun",
+    pack: "@oven/bun-linux-x64-baseline@1.4.4",
+    command: ["node_modules/@oven/bun-linux-x64-baseline/bin/bun", "run"],
+  },
+  {
+    name: "Deno",
+    pack: "@deno/linux-x64-glibc@2.9.6",
+    command: ["node_modules/@deno/linux-x64-glibc/deno", "run", "-A", "--node-modules-dir=manual"],
+  },
+] as const;
+
 export const ESBUILD = "esbuild@0.28.2";
 
 const ENV = {
@@ -39,12 +53,17 @@ const ENV = {
   NODE_OPTIONS: "",
 };
 
-function run(command: string, args: readonly string[], cwd: string): string {
+function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: Record<string, string> = {},
+): string {
   return execFileSync(command, args, {
     cwd,
     timeout: BUILD_MS_MAX,
     encoding: "utf8",
-    env: ENV,
+    env: { ...ENV, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
 }
@@ -140,6 +159,7 @@ interface Installed {
 }
 
 export function testApps(parts: () => Installed): void {
+  testRuntimes(parts);
   const installed = (): string => parts().folder;
   for (const format of ["esm", "cjs"] as const) {
     test(`a bundle of esbuild (${format}) imports it, and says what to mark as external`, async () => {
@@ -203,6 +223,50 @@ export function testApps(parts: () => Installed): void {
     assert.match(dashboard?.text ?? "", /<script/);
     const jobs = await answerOf(`${at}/admin/jobs/api/v1/jobs`);
     assert.equal((JSON.parse(jobs?.text ?? "{}") as { jobs: unknown[] }).jobs.length, 1);
+  });
+}
+
+/** Jobs longer than their leases: each must be renewed, by the main thread where no other can. */
+function testRuntimes(parts: () => Installed): void {
+  const isTheirs = process.platform === "linux" && process.arch === "x64";
+  const skip = reasonOf(
+    !isLong && "installs 200 MB: npm run test:long",
+    !isTheirs && "their programs here are for Linux on x64",
+  );
+  describe("a worker on another runtime", { skip }, () => {
+    let app: string;
+
+    before(() => {
+      const { folder, tarball } = parts();
+      app = `${folder}-runtimes`;
+      mkdirSync(app);
+      writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
+      const packs = RUNTIMES.map(({ pack }) => pack);
+      run(
+        "npm",
+        ["install", "--no-audit", "--no-fund", "--ignore-scripts", tarball, ...packs],
+        app,
+      );
+      cpSync(join(APPS, "long-job.mjs"), join(app, "long-job.mjs"));
+      borrow(app, ["pg", "mysql2"]);
+    });
+    after(() => rmSync(app, { recursive: true, force: true }));
+
+    for (const { name, command } of RUNTIMES) {
+      const [program, ...flags] = command;
+      const runs = (url: string): void => {
+        const env = { DATABASE_URL: url };
+        const said = run(join(app, program), [...flags, "long-job.mjs"], app, env);
+        assert.equal(said, "warn: threads have different clocks\nattempt 1\nclosed\n");
+      };
+      test(`${name}, SQLite`, () => runs("sqlite:long.db"));
+      for (const kind of ["postgres", "mysql"] as const) {
+        test(`${name}, ${kind}`, { skip: missing(kind) }, async () => {
+          await using database = await scratchDatabase(kind);
+          runs(database.url);
+        });
+      }
+    }
   });
 }
 

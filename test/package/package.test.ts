@@ -1,6 +1,6 @@
 /** The package as its users get it: built, packed, installed, and the examples run against it. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   copyFileSync,
   cpSync,
@@ -88,6 +88,13 @@ export type Held = [Lock, Lease, ItemRecord];
 holdfast.store;
 // @ts-expect-error The store is internal.
 import { openStore } from "holdfast";
+`;
+/** Of an input with a wrong field. */
+const WRONG = `
+import { defineTask, openHoldfast } from "holdfast";
+const mail = defineTask({ name: "mail", run: (input: { to: string }) => input.to });
+await using holdfast = await openHoldfast("sqlite:a.db");
+await holdfast.enqueue(mail, { to: 7 });
 `;
 /** The application installs them. */
 const PEERS = ["pg", "mysql2", "ioredis", "@opentelemetry/api"];
@@ -294,13 +301,27 @@ describe("the published package", () => {
     );
   });
 
-  test("its entries have types, and the database layer is in none of them", () => {
-    writeFileSync(join(app, "typed.ts"), TYPED);
+  /** As its users compile it. Returns what the compiler says. */
+  const compiled = (name: string, text: string): string => {
+    writeFileSync(join(app, name), text);
     const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
     const types = ["--typeRoots", join(ROOT, "node_modules/@types"), "--types", "node"];
     const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", ...types];
     const target = ["--target", "es2024", "--lib", "es2024,esnext.disposable"];
-    assert.equal(run(process.execPath, [compiler, ...options, ...target, "typed.ts"], app), "");
+    const args = [compiler, ...options, ...target, name];
+    return spawnSync(process.execPath, args, { cwd: app, env: ENV, encoding: "utf8" }).stdout;
+  };
+
+  test("its entries have types, and the database layer is in none of them", () => {
+    assert.equal(compiled("typed.ts", TYPED), "");
+  });
+
+  test("a wrong input is one line of the compiler, at the field", () => {
+    const said = compiled("wrong.ts", WRONG);
+    assert.equal(
+      said,
+      "wrong.ts(5,32): error TS2322: Type 'number' is not assignable to type 'string'.\n",
+    );
   });
 
   test("CommonJS applications can require it", () => {

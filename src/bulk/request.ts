@@ -96,6 +96,7 @@ const DONE: Readonly<Record<BulkAction, string>> = {
 
 /** A checked filter, as it is stored. */
 export interface StoredFilter extends CheckedFilter {
+  /** It may match every job. */
   readonly all?: boolean;
 }
 

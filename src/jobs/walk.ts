@@ -412,8 +412,9 @@ function wordsIn([one = "", ...others]: readonly string[]): Sql {
   return others.reduce((some, word) => sql`${some}, ${word}`, sql`${one}`);
 }
 
+/** Looked up for each job of the slice: of `exists`, a planner makes a join that may read all jobs of a key or a tag. */
 function has(rows: Sql): Sql {
-  return sql`exists (select 1 from ${rows})`;
+  return sql`(select count(*) from ${rows}) > 0`;
 }
 
 /** As databases count characters. */
@@ -454,9 +455,11 @@ export function storedInput(given: string): string {
 }
 
 function ranOn(engine: Engine, table: Source["table"], workers: readonly string[]): Sql {
-  const earlier = has(
-    sql`holdfast.attempt a where a.job_id = p.id and ${engine.among(sql`a.worker`, workers)}`,
-  );
+  const earlier = sql`
+            exists (select 1
+                      from holdfast.attempt a
+                     where a.job_id = p.id
+                       and ${engine.among(sql`a.worker`, workers)})`;
   if (table === "finished") return sql`(${engine.among(sql`p.worker`, workers)} or ${earlier})`;
   if (table === "lease") return sql`(${engine.among(sql`p.locked_by`, workers)} or ${earlier})`;
   return earlier;

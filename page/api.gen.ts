@@ -2487,6 +2487,8 @@ export interface Reads {
       readonly before?: string;
       /** Maximum number of entries to return. */
       readonly limit?: number;
+      /** How many jobs to look at, at most. */
+      readonly examine?: number;
     };
     result: ListJobsResponse;
   };
@@ -2539,7 +2541,7 @@ export interface Reads {
       readonly id?: readonly string[];
       /** `next` from the previous page. */
       readonly before?: string;
-      /** How many to look at. */
+      /** How many jobs to look at, at most. */
       readonly examine?: number;
     };
     result: CountJobsResponse;

@@ -19,6 +19,11 @@ const operation = operationsOf<ListApp>("jobs");
 
 const before = s.id.optional().about("`next` from the previous page.");
 
+const examine = s
+  .integer({ min: 1, max: EXAMINE_MAX })
+  .optional()
+  .about("How many jobs to look at, at most.");
+
 const looked = {
   examined: s.count.about("How many jobs were looked at."),
   isComplete: s.boolean().about("Whether all jobs were looked at."),
@@ -30,15 +35,19 @@ export const listOperations = {
     name: "listJobs",
     summary: "List the jobs that match a filter, newest first",
     access: "viewer",
-    input: { ...filterTexts, before, limit: s.pageLimit.optional() },
+    input: { ...filterTexts, before, limit: s.pageLimit.optional(), examine },
     returns:
       "Jobs without input and result. A page may have fewer jobs than its limit, or none, and still have a `next`: a request looks for a short time only. `next` is null on the last page.",
     result: s.object({ jobs: s.list(jobSummary), ...looked }),
-    run: async ({ jobs, redaction }, { before: from, limit = PAGE, ...fields }) => {
+    run: async (
+      { jobs, redaction },
+      { before: from, limit = PAGE, examine: most = EXAMINE_MAX, ...fields },
+    ) => {
       const filter = await jobs.readFilter(pairsOf(fields));
       const page = await jobs.page(filter, {
         before: from,
         limit,
+        examine: most,
         shows: showsOf(filter, redaction),
       });
       return { ...page, isComplete: page.next === null };
@@ -55,15 +64,15 @@ export const listOperations = {
     input: {
       ...filterTexts,
       before,
-      examine: s.integer({ min: 1, max: EXAMINE_MAX }).optional().about("How many to look at."),
+      examine,
     },
     returns:
       "How many of the newest jobs match. If it is not complete, `next` is where another request goes on.",
     result: s.object({ count: s.count, ...looked }),
-    run: async ({ jobs, redaction }, { before: from, examine = EXAMINE_MAX, ...fields }) => {
+    run: async ({ jobs, redaction }, { before: from, examine: most = EXAMINE_MAX, ...fields }) => {
       const filter = await jobs.readFilter(pairsOf(fields));
       const shows = showsOf(filter, redaction);
-      const counted = await jobs.countSome(filter, { before: from, examine, shows });
+      const counted = await jobs.countSome(filter, { before: from, examine: most, shows });
       return { ...counted, isComplete: counted.next === null };
     },
     http: { method: "GET", path: "/api/v1/jobs/count", problems: [422] },

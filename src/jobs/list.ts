@@ -132,9 +132,9 @@ export const EXAMINE_MAX = 100_000;
 export async function listPage(
   engine: Engine,
   filter: CheckedFilter,
-  options: Pick<WalkOptions, "before" | "limit" | "shows">,
+  options: Pick<WalkOptions, "before" | "limit" | "shows"> & { readonly examine?: number },
 ): Promise<JobPage> {
-  const how = { ...options, examine: EXAMINE_MAX, forMs: CALL_MS };
+  const how = { examine: EXAMINE_MAX, ...options, forMs: CALL_MS };
   const { matches, examined, next } = await walk(engine, filter, how);
   return { jobs: await summaries(engine, idsOf(matches)), examined, next };
 }

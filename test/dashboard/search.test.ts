@@ -35,9 +35,9 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
     let requests = 0;
     let release = (): void => {};
     const released = new Promise<void>((resolve) => void (release = resolve));
-    await page.route(/\/api\/v1\/search\?(?!ids=)/, async (route) => {
+    await page.route(/\/api\/v1\/jobs\?(?!id=)/, async (route) => {
       const url = new URL(route.request().url());
-      url.searchParams.set("look", String(LOOK));
+      url.searchParams.set("examine", String(LOOK));
       if (url.searchParams.has("before") && ++requests >= held) await released;
       await route.continue({ url: url.href });
     });
@@ -47,7 +47,7 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
   test("a search goes on by itself until it has found the oldest job", async () => {
     const page = await desk.page("");
     const { requests } = await inSlices(page);
-    await page.goto(`${desk.url}jobs?payload=needle-1`);
+    await page.goto(`${desk.url}jobs?input=needle-1`);
     await page.locator(`tbody a[href*="${oldest}"]`).waitFor();
     await page.getByText("1 found.").waitFor();
     assert.ok(requests() >= NEWER / LOOK - 1, `it took ${requests()} requests`);
@@ -57,7 +57,7 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
   test("a search that is not over says so, is stopped, and goes on; then no job matches", async () => {
     const page = await desk.page("");
     const { release, requests } = await inSlices(page, 3);
-    await page.goto(`${desk.url}jobs?payload=needle-2`);
+    await page.goto(`${desk.url}jobs?input=needle-2`);
     await page.getByText("Not found yet.").waitFor();
     await page.getByText(/^0 found so far\. Looked at the newest 75 of [\d,]+ jobs\./).waitFor();
     assert.equal(await page.getByText("No job matches.").count(), 0);
@@ -78,7 +78,7 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
     const newest = (await desk.holdfast.jobs.list({ limit: 1 }))[0]?.id ?? "";
     const page = await desk.page("");
     const { release } = await inSlices(page, 3);
-    await page.goto(`${desk.url}jobs?payload=needle-2&before=${newest}`);
+    await page.goto(`${desk.url}jobs?input=needle-2&before=${newest}`);
     await page.getByText(/^0 found so far\. Looked at the next 50 of/).waitFor();
     await page.getByText("Not found yet.").waitFor();
     assert.equal(await page.getByText(/no older job/i).count(), 0);

@@ -42,7 +42,7 @@ import { statsRoutes, unclaimableBy } from "../stats/routes.ts";
 import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { tokenOperations } from "../tokens/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
-import { itemChangeRoutes } from "../workflows/change-routes.ts";
+import { itemChangeOperations } from "../workflows/change-operations.ts";
 import { itemOperations, workflowOperations } from "../workflows/operations.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
@@ -176,7 +176,7 @@ function factsOf({ store, runtime, version, redaction }: Holdfast): () => Promis
 
 function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
-  const { store, runtime, jobs, leases, workers, workflows } = holdfast;
+  const { store, runtime, jobs, leases, workers } = holdfast;
   const tasks = byName(parts.tasks);
   const latest = new LatestCounts({
     runtime,
@@ -185,7 +185,6 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     take: () => store.stats.takeCounts({ everyMs: COUNT_EVERY_MS }),
     count: () => holdfast.stats(),
   });
-  const items = { store, workflows, runtime, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast, onBulk),
@@ -238,13 +237,19 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...routesOf(holdfast, alertOperations),
     ...routesOf(holdfast, workerOperations),
     ...routesOf(holdfast, scheduleOperations),
-    ...routesOf(items, workflowOperations),
-    ...routesOf(items, itemOperations),
-    ...itemChangeRoutes(items),
+    ...itemRoutes(parts),
     ...routesOf(holdfast, eventOperations),
     ...routesOf(holdfast, tokenOperations),
     streamRoute(feed, runtime),
   ];
+}
+
+function itemRoutes({ holdfast, workflows: known }: ApiParts): Route[] {
+  const { store, runtime, workflows } = holdfast;
+  const app = { store, runtime, workflows, known: byName(known) };
+  return [workflowOperations, itemOperations, itemChangeOperations].flatMap((operations) =>
+    routesOf(app, operations),
+  );
 }
 
 /** Queues and statistics show the counts that a server keeps. */

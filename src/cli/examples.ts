@@ -44,9 +44,6 @@ workers limit mailer 3
 alerts test
 doctor --quick
 doctor --fix --reason 'after the restore'
-items list --workflow order --status paid
-items show 01890a5d
-items history 01890a5d
 audit verify
 mcp --url sqlite:shop.db
 mcp --role operator --agent night-watch

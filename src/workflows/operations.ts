@@ -1,4 +1,7 @@
-/** The verbs of workflows and items that read. `change-operations.ts` has those that change items. */
+/**
+ * The verbs of workflows and items that read. `change-operations.ts` has those that change items, `item-operations.ts` those of
+ * the command line, which shows what the API leaves out.
+ */
 import { type ItemRecord, itemActions } from "../core/item.ts";
 import { decode } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -46,7 +49,7 @@ const workflow = s
 
 type WorkflowView = s.TypeOf<typeof workflow>;
 
-const itemFields = {
+export const itemFields = {
   id: s.id,
   workflow: s.text(),
   type: s.text(),
@@ -67,7 +70,7 @@ export const item = s
   .object({ ...itemFields, data: s.anything() })
   .named("Item", "An item of a workflow, with its data.");
 
-const itemLine = s
+export const itemLine = s
   .object({
     item: s.text(),
     seq: s.count,
@@ -88,7 +91,7 @@ const itemLine = s
   })
   .named("ItemLine", "One entry of an item's audit trail.");
 
-const childrenIn = s
+export const childrenIn = s
   .object({ workflow: s.text(), status: s.text(), isFinal: s.boolean(), children: s.count })
   .named("ChildrenIn", "Number of child items in a state.");
 
@@ -309,7 +312,7 @@ export function itemOf(found: StoredItem): ItemRecord {
 }
 
 /** Data written to the table by hand may not be JSON; then it is returned as text. */
-function readable(text: string): unknown {
+export function readable(text: string): unknown {
   try {
     return decode(text);
   } catch {

@@ -13,7 +13,7 @@ const HEIGHT = 132;
 const TOP = 16;
 
 /** The instant under the pointer, for all charts; null: none, the legends tell the newest. */
-export const cross = new Store<number | null>(null);
+const cross = new Store<number | null>(null);
 
 export interface SeriesLine<Point> {
   readonly name: string;
@@ -339,7 +339,7 @@ function Legend<Point extends { readonly at: number }>({
   );
 }
 
-export function Marks({
+function Marks({
   marks,
   from,
   to,

@@ -13,7 +13,7 @@ const TEXT_MAX = 2_000;
 /** What the server writes in place of a hidden value. */
 const HIDDEN = "[hidden by redaction]";
 
-export function Json({ value }: { readonly value: unknown }): JSX.Element {
+function Json({ value }: { readonly value: unknown }): JSX.Element {
   return (
     <pre class="code" tabIndex={0}>
       <Value value={value} depth={0} />

@@ -15,7 +15,7 @@ export interface Address {
 
 export const base = new URL(document.baseURI).pathname;
 
-export const place = new Store<Address>(read());
+const place = new Store<Address>(read());
 
 function read(): Address {
   const { pathname, search } = globalThis.location;

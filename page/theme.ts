@@ -11,7 +11,7 @@ function stored(): Theme {
   return given === "light" || given === "dark" ? given : "system";
 }
 
-export const theme = new Store<Theme>(stored());
+const theme = new Store<Theme>(stored());
 
 export function applyTheme(): void {
   const { dataset } = document.documentElement;

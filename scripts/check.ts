@@ -15,6 +15,7 @@ const parts: Record<string, readonly string[]> = {
   page: [tool("typescript", "bin/tsc"), "--project", "page/tsconfig.json"],
   floors: ["scripts/floors.ts"],
   marks: ["scripts/marks.ts"],
+  unused: [tool("knip", "bin/knip.js")],
   unit: ["scripts/test.ts", "unit"],
   golden: ["--import", "./scripts/quick-imports.ts", "--test", "test/golden/golden.test.ts"],
 };

@@ -39,7 +39,7 @@ const PHRASES: Readonly<Record<string, string>> = {
 };
 
 /** "failed jobs of task order.ship in queue orders". */
-export function filterText({ status = [], id = [], all: _all, ...rest }: BulkFilter): string {
+function filterText({ status = [], id = [], all: _all, ...rest }: BulkFilter): string {
   const statuses = [status].flat();
   const ids = [id].flat();
   const jobs = statuses.length > 0 ? `${statuses.join(" or ")} jobs` : "jobs";

@@ -277,13 +277,7 @@ function ranMs({ claimedAt, finishedAt, status }: JobSummary): number | null {
 }
 
 /** What a job does, or why it does not. */
-export function Why({
-  job,
-  by,
-}: {
-  readonly job: JobSummary;
-  readonly by: string | null;
-}): JSX.Element {
+function Why({ job, by }: { readonly job: JobSummary; readonly by: string | null }): JSX.Element {
   const { status, lastError, dueAt, lockedBy, inDoubt } = job;
   const queues = useRead("overview").data?.queues;
   if (inDoubt !== null)

@@ -131,7 +131,7 @@ export interface BulkChunk {
 }
 
 /** Ids and refusals that a row keeps. */
-export const SAMPLE_MAX = 10;
+const SAMPLE_MAX = 10;
 
 /** Any process may continue an action that no process has continued for this long. */
 export const CARRIER_MS = 10_000;

@@ -327,7 +327,7 @@ export function checkBoolean(field: string, value: boolean): boolean {
   throw new InvalidArgumentError({ field, problem: `must be true or false, not ${shown(value)}.` });
 }
 
-export function checkChoice<Word extends string>(
+function checkChoice<Word extends string>(
   field: string,
   value: Word,
   words: readonly Word[],

@@ -164,7 +164,7 @@ const here = import.meta.url as string | undefined;
 export const isCheckout = here?.endsWith(".ts") === true;
 
 /** The folder with all modules of the package. Null: it is unknown in a bundle. */
-export const packageCode = here === undefined ? null : folderOf(fileURLToPath(here));
+const packageCode = here === undefined ? null : folderOf(fileURLToPath(here));
 
 function folderOf(file: string): string {
   return isCheckout ? dirname(dirname(file)) : dirname(file);

@@ -16,7 +16,7 @@ import {
   kindStates,
 } from "./store.ts";
 
-export class ErrorKindNotFoundError extends HoldfastError {
+class ErrorKindNotFoundError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "ERROR_KIND_NOT_FOUND",

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { statuses } from "../core/job.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TEXT } from "../core/name.ts";
+import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TEXT } from "../core/name.ts";
 import type { AccessRule, Credentials, Principal } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
@@ -233,30 +233,17 @@ export const id = z
   .regex(ID)
   .meta({ description: "The id of a job or an item: a lower-case UUID." });
 
-export const idPrefix = z
-  .string()
-  .regex(/^[0-9a-fA-F-]{1,36}$/)
-  .meta({
-    description: "The start of an id: hexadecimal digits and hyphens, in upper or lower case.",
-  });
-
 export const instant = z.int().meta({ description: "Milliseconds since the Unix epoch." });
 export const count = z.int().min(0);
 
 /** Only the length and control characters are checked here; the library checks the rest. */
 export const name = z.string().min(1).max(NAME_LENGTH_MAX).regex(TEXT);
 export const key = z.string().min(1).max(KEY_LENGTH_MAX).regex(TEXT);
-export const tag = z.string().min(1).max(TAG_LENGTH_MAX).regex(TEXT);
 export const workerId = z.string().min(1).max(WORKER_LENGTH_MAX).regex(TEXT);
 export const reason = z.string().max(REASON_LENGTH_MAX).regex(TEXT);
 export const duration = z
   .union([z.string().max(DURATION_LENGTH_MAX), z.number()])
   .meta({ description: "Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m." });
-
-export const durationText = z
-  .string()
-  .max(DURATION_LENGTH_MAX)
-  .meta({ description: "A string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m." });
 
 export const status = z.enum(statuses).meta({ id: "Status" });
 

@@ -244,7 +244,7 @@ export function deleteOne(
 // Replaying an ended job: a new job with its input.
 
 /** The tag that leads from a replay to the job, and by which a list finds all replays of it. */
-export function replayTag(id: string): string {
+function replayTag(id: string): string {
   return `${REPLAY_OF}${id}`;
 }
 

@@ -454,7 +454,7 @@ export class Jobs {
   }
 }
 
-export function summaryOf({ lastError, ...row }: JobRow): JobSummary {
+function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   if (lastError === null) return { ...row, lastError };
   const { name, message, code } = decodeError(lastError);
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };

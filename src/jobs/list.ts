@@ -104,7 +104,7 @@ export async function findFinished(
 }
 
 /** The jobs with these ids, newest first. */
-export async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
+async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
   if (ids.length === 0) return [];
   const jobs = await engine.all<Omit<JobSummary, "tags">>(sql`
     select ${SUMMARY}
@@ -321,7 +321,7 @@ export function endedSince(
 }
 
 /** The tags of these jobs, in order; a job without tags is missing. */
-export async function tagsOf(
+async function tagsOf(
   engine: Engine,
   ids: readonly string[],
 ): Promise<Map<string, readonly string[]>> {

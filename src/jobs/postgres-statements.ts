@@ -13,7 +13,7 @@ import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import type { NewJob } from "./store.ts";
 
 /** The database's clock in milliseconds, when the statement arrived. Tests pass the time as a parameter. */
-export const clock = (parameter: string): string =>
+const clock = (parameter: string): string =>
   `coalesce(${parameter}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
 
 /**

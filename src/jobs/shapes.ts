@@ -10,7 +10,7 @@ import { FILTER_IDS_MAX, FILTER_TEXT_MAX, type JobFilter } from "./filter.ts";
 import { TAGS_MAX } from "../core/name.ts";
 import { dependencyPolicies } from "./store.ts";
 
-export const errorRecord = s
+const errorRecord = s
   .object({
     name: s.text(),
     message: s.text(),
@@ -24,7 +24,7 @@ export const errorRecord = s
   })
   .named("ErrorRecord", "The error of a failed attempt.");
 
-export const summaryFields = {
+const summaryFields = {
   id: s.id,
   queue: s.text(),
   task: s.text(),
@@ -125,7 +125,7 @@ export const enqueueFields = {
   onCancelled: s.choice(dependencyPolicies).optional(),
 };
 
-export const enqueueOptions = s
+const enqueueOptions = s
   .strict(enqueueFields)
   .named("EnqueueOptions", "The same options as the library's `enqueue`.");
 

@@ -202,7 +202,7 @@ interface Summary {
   readonly successRate: number | null;
 }
 
-export function summaryOf({ countedAt, queues }: Counts, minutes: readonly MinuteStats[]): Summary {
+function summaryOf({ countedAt, queues }: Counts, minutes: readonly MinuteStats[]): Summary {
   const oldest = queues.flatMap(({ oldestPendingAt }) => oldestPendingAt ?? []);
   const done = sum(minutes.map((minute) => minute.done));
   const failed = sum(minutes.map((minute) => minute.failed));

@@ -206,7 +206,7 @@ async function holdersOf(engine: Engine): Promise<UnregisteredWorker[]> {
 }
 
 /** The queues of programs that acquire leases, including programs that hold none now. */
-export async function notedQueues(engine: Engine): Promise<string[]> {
+async function notedQueues(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ queues: string }>(sql`
     select distinct queues
       from holdfast.unregistered_worker

@@ -15,7 +15,7 @@ const ENTRIES_MAX = 60;
 
 const SHOWN_MAX = 40;
 
-export const fieldNames = ["second", "minute", "hour", "day", "month", "weekday"] as const;
+const fieldNames = ["second", "minute", "hour", "day", "month", "weekday"] as const;
 export type FieldName = (typeof fieldNames)[number];
 
 /** One entry of a field: every value from `from` to `to`, in steps, or a special day. */
@@ -50,7 +50,7 @@ interface Limits {
 const MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-export const LIMITS: Readonly<Record<FieldName, Limits>> = {
+const LIMITS: Readonly<Record<FieldName, Limits>> = {
   second: { least: 0, most: 59 },
   minute: { least: 0, most: 59 },
   hour: { least: 0, most: 23 },

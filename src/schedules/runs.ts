@@ -19,7 +19,7 @@ import {
 import { LATE_MS, planTicks, timingOf, type TimingRow } from "./timing.ts";
 
 /** Runs of one schedule that wait for the end of a job. Further ticks are skipped. */
-export const QUEUED_MAX = 1_000;
+const QUEUED_MAX = 1_000;
 
 /** What one transaction did. */
 export interface Fired {

@@ -44,7 +44,7 @@ const NEXT_RUNS = 5;
 const PREVIEW_MAX = 100;
 
 /** Schedules that one worker may declare. */
-export const DECLARED_MAX = 1_000;
+const DECLARED_MAX = 1_000;
 
 /** A schedule as the API shows it. */
 export interface ScheduleView {
@@ -323,7 +323,7 @@ export async function preview(
   return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
 }
 
-export function viewOf(record: ScheduleRecord): ScheduleView {
+function viewOf(record: ScheduleRecord): ScheduleView {
   const {
     payload,
     options,

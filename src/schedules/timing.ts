@@ -15,8 +15,8 @@ import { type CronFields, parseCron, WallClock } from "./cron.ts";
 const SECOND = 1_000;
 const DAY = 86_400_000;
 
-export const EVERY_MS_MIN = SECOND;
-export const EVERY_MS_MAX = 366 * DAY;
+const EVERY_MS_MIN = SECOND;
+const EVERY_MS_MAX = 366 * DAY;
 
 export const DEFAULT_TIME_ZONE = "UTC";
 const ZONE_LENGTH_MAX = 64;

@@ -76,7 +76,7 @@ const minuteSchema = z
   })
   .meta({ id: "Minute", description: "Totals of a queue for one minute." });
 
-export const markSchema = z
+const markSchema = z
   .object({
     at: s.instant,
     kind: z.enum(["deploy", "crash"]),

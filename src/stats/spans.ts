@@ -71,11 +71,11 @@ export function mergedTimes(texts: readonly (string | null)[]): string | null {
 }
 
 const MINUTE_MS = 60_000;
-export const QUARTER_MS = 15 * MINUTE_MS;
+const QUARTER_MS = 15 * MINUTE_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /** Names the sum of all queues. */
-export const ALL_QUEUES = "";
+const ALL_QUEUES = "";
 
 /** How long each kind of row is kept: a day more than the longest chart that reads it. */
 const MINUTES_KEEP_MS = 28 * HOUR_MS;

@@ -15,7 +15,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Less than the lag of folding, so that a minute is complete when it is folded. */
-export const FLUSH_EVERY_MS = 5_000;
+const FLUSH_EVERY_MS = 5_000;
 
 /** Queues and tasks of one worker in a minute or an hour; all others count together. */
 const NAMES_MAX = 100;

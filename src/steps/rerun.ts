@@ -28,7 +28,7 @@ export interface RerunRequest {
 }
 
 /** A step that is known by its name alone if it is the first of that name. */
-export function labelOf({ name, occurrence }: StepName): string {
+function labelOf({ name, occurrence }: StepName): string {
   return occurrence === 1 ? name : `${name} (${occurrence})`;
 }
 

@@ -10,7 +10,7 @@ import { optionsOf, passed } from "../core/options.ts";
 import { type Gauge, noGauge, type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
 
 /** The default start: a whole second in January 2027. */
-export const START_AT = 1_800_000_000_000;
+const START_AT = 1_800_000_000_000;
 
 /** After this many turns of the event loop without new work, everything has settled. */
 const QUIET_TURNS = 3;

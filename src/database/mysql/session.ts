@@ -115,7 +115,7 @@ export function* insertions(head: string, rows: Iterable<string>): Generator<str
 const ANSWER_MS_MAX = 30_000;
 
 /** How long a statement waits for a row lock, and for a table that is being altered. */
-export const ROW_WAIT_S = 10;
+const ROW_WAIT_S = 10;
 
 export const TABLE_WAIT_S = 20;
 

@@ -38,7 +38,7 @@ import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
 import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
-import { statsRoutes, unclaimableBy } from "../stats/routes.ts";
+import { statsOperations, unclaimableBy } from "../stats/operations.ts";
 import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { tokenOperations } from "../tokens/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
@@ -264,13 +264,16 @@ function queueRoutes({ holdfast, monitor }: ApiParts, latest: LatestCounts): Rou
     unclaimable: (queue: string) => unclaimable(queue).get(),
   };
   return [
-    ...statsRoutes({
-      latest,
-      minutes: () => monitor?.latest()?.minutes ?? [],
-      series: (wanted) => store.stats.series(wanted),
-      marks: (from) => store.dashboard.marks(from),
-      unclaimable,
-    }),
+    ...routesOf(
+      {
+        latest,
+        minutes: () => monitor?.latest()?.minutes ?? [],
+        series: (wanted) => store.stats.series(wanted),
+        marks: (from) => store.dashboard.marks(from),
+        unclaimable,
+      },
+      statsOperations,
+    ),
     ...routesOf({ queues, stats: () => holdfast.stats(), store, kept }, queueOperations),
   ];
 }

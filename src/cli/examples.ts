@@ -32,8 +32,6 @@ bulk move --to slow --task report.build
 bulk priority --to 10 --task report.build
 bulk stop 01890a5d --reason 'wrong filter'
 bulk resume 01890a5d
-stats
-stats --exact --json
 top
 top --once
 workers stop mailer-01a1dee7

@@ -38,7 +38,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
   status: async () =>
     commandOf((await import("../dashboard/operations.ts")).statusOperations.status),
-  stats: async () => (await import("../stats/command.ts")).statsCommand,
+  stats: async () => commandOf((await import("../stats/operations.ts")).statsCommand),
   top: async () => (await import("./top.ts")).topCommand,
   leases: async () => commandOf((await import("../registry/operations.ts")).leaseOperations.list),
   workers: async () => groupOf((await import("../registry/command.ts")).workerCommands),

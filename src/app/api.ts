@@ -10,9 +10,10 @@ import { Loop } from "../core/loop.ts";
 import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
 import { Overview } from "../dashboard/overview.ts";
-import { statusOperations } from "../dashboard/operations.ts";
-import { dashboardRoutes, storyOf, type StoryParts } from "../dashboard/routes.ts";
-import { tasksOf } from "../dashboard/names.ts";
+import { keptNames, type Names, tasksOf } from "../dashboard/names.ts";
+import { overviewOperations, statusOperations } from "../dashboard/operations.ts";
+import { searchOperations } from "../dashboard/search-operations.ts";
+import { type StoryApp, storyOperations } from "../dashboard/story-operations.ts";
 import { errorRoutes } from "../error-kinds/routes.ts";
 import { explainOperations } from "../explain/operations.ts";
 import { enqueueFlowOperations } from "../flows/enqueue-operations.ts";
@@ -293,23 +294,25 @@ function pageRoutes(
   return [
     ...routesOf({ overview }, statusOperations),
     ...errorRoutes({ errors: holdfast.errors, stackOf: (id) => stackOf(holdfast, id) }),
-    ...dashboardRoutes({
-      runtime,
-      redaction: holdfast.redaction,
-      overview,
-      store: store.dashboard,
-      story: (id) => storyOf(storyParts(holdfast), id),
-      tasks: async () =>
-        tasksOf({
-          own: tasks,
-          recorded: await store.dashboard.tasks(),
-          workers: await store.workers.list({ alive: true, limit: WORKERS_MAX }),
-        }),
-    }),
+    ...routesOf(
+      {
+        names: keptNames(runtime, () => store.dashboard.names()),
+        find: (text: string, known: Names) => store.dashboard.find(text, known),
+        tasks: async () =>
+          tasksOf({
+            own: tasks,
+            recorded: await store.dashboard.tasks(),
+            workers: await store.workers.list({ alive: true, limit: WORKERS_MAX }),
+          }),
+      },
+      searchOperations,
+    ),
+    ...routesOf(storyParts(holdfast), storyOperations),
+    ...routesOf({ overview }, overviewOperations),
   ];
 }
 
-function storyParts({ store, jobs, flows, audit }: Holdfast): StoryParts {
+function storyParts({ store, jobs, flows, audit }: Holdfast): StoryApp {
   const { dashboard, stats } = store;
   return {
     jobs,

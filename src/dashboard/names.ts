@@ -1,9 +1,12 @@
 /** Names that there are, and what a pasted text is: for the search box and its completion. */
 import { idRange, isId } from "../core/id.ts";
 import { bareName, isReserved } from "../core/name.ts";
+import type { Runtime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
+import { Cached } from "../core/wait.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
+import * as s from "../operations/shape.ts";
 import { inputSchemaOf, type TaskRecord } from "../registry/tasks.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 
@@ -18,33 +21,58 @@ const HITS_MAX = 10;
 /** Jobs whose id begins with the text. */
 const PREFIX_HITS = 5;
 
-export interface Names {
-  readonly queues: readonly string[];
-  readonly tasks: readonly string[];
-  readonly tags: readonly string[];
-  readonly workers: readonly string[];
-  readonly builds: readonly string[];
-  readonly schedules: readonly string[];
-  readonly workflows: readonly string[];
-}
+const nameKinds = [
+  "queues",
+  "tasks",
+  "tags",
+  "workers",
+  "builds",
+  "schedules",
+  "workflows",
+] as const;
 
-export interface Hit {
-  readonly kind:
-    | "job"
-    | "item"
-    | "flow"
-    | "bulk"
-    | "key"
-    | "tag"
-    | "lock"
-    | "queue"
-    | "task"
-    | "worker"
-    | "build"
-    | "schedule"
-    | "workflow";
-  readonly id: string;
-  readonly text: string;
+const listOfNames = s.list(s.text());
+
+/** The same for every kind. */
+const ofAllKinds = <T>(value: T) =>
+  Object.fromEntries(nameKinds.map((kind) => [kind, value])) as Record<
+    (typeof nameKinds)[number],
+    T
+  >;
+
+export const namesShape = s.object(ofAllKinds(listOfNames)).named("Names", "At most 200 of each.");
+
+export type Names = s.TypeOf<typeof namesShape>;
+
+const NO_NAMES: Names = ofAllKinds([]);
+
+export const hitKinds = [
+  "job",
+  "item",
+  "flow",
+  "bulk",
+  "key",
+  "tag",
+  "lock",
+  "queue",
+  "task",
+  "worker",
+  "build",
+  "schedule",
+  "workflow",
+] as const;
+
+export const hit = s.object({ kind: s.choice(hitKinds), id: s.text(), text: s.text() });
+
+export type Hit = s.TypeOf<typeof hit>;
+
+const NAMES_FOR_MS = 10_000;
+const NAMES_WAIT_MS = 5_000;
+
+/** A process asks the database once for all who ask. */
+export function keptNames(runtime: Runtime, ask: () => Promise<Names>): () => Promise<Names> {
+  const kept = new Cached({ runtime, forMs: NAMES_FOR_MS, waitMs: NAMES_WAIT_MS, ask });
+  return async () => (await kept.get()) ?? NO_NAMES;
 }
 
 export async function names(engine: Engine): Promise<Names> {
@@ -190,16 +218,18 @@ function byName(text: string, known: Names): Hit[] {
 
 const TASKS_MAX = 500;
 
-export interface TaskView {
-  readonly name: string;
-  /** Null: this server does not have the task's code, so its defaults are unknown here. */
-  readonly queue: string | null;
-  readonly maxAttempts: number | null;
-  readonly schema: unknown;
-  readonly hasSchema: boolean;
-  /** Live workers that run it. */
-  readonly workers: number;
-}
+export const taskInfo = s
+  .object({
+    name: s.text(),
+    queue: s.text().nullable().about("Null: this server does not have the task's code."),
+    maxAttempts: s.count.nullable(),
+    hasSchema: s.boolean(),
+    schema: s.anything().about("The JSON schema of the input; null: none."),
+    workers: s.count.about("Live workers that run it."),
+  })
+  .named("TaskInfo", "A task that the server or a worker knows.");
+
+export type TaskView = s.TypeOf<typeof taskInfo>;
 
 interface TaskParts {
   /** The tasks whose code this process has. */

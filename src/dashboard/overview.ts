@@ -18,7 +18,8 @@ import type { WorkersStore } from "../registry/store.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { MinuteStats, Series, SeriesPoint } from "../stats/spans.ts";
 import type { StatsStore } from "../stats/store.ts";
-import { type Status as Verdict, statusOf } from "./status.ts";
+import type { OverviewQueue, OverviewView, OverviewWorker } from "./shapes.ts";
+import { statusOf } from "./status.ts";
 import type { DashboardStore } from "./store.ts";
 
 const MINUTE_MS = 60_000;
@@ -71,25 +72,6 @@ interface OverviewParts {
     readonly queues: readonly QueueStats[];
   }>;
   readonly canaries: () => readonly CanaryReport[];
-}
-
-export interface OverviewQueue {
-  readonly queue: string;
-  readonly counts: Readonly<Record<Status, number>>;
-  readonly oldestPendingAt: number | null;
-  readonly paused: { at: number; by: string; reason: string | null } | null;
-  readonly running: number;
-  /** Of all workers that serve it and answer. */
-  readonly slots: number;
-  /** Whether a worker takes jobs from it, registered or not. */
-  readonly served: boolean;
-  /** Its limit; null: none. */
-  readonly concurrency: number | null;
-  readonly inPerSecond: number;
-  readonly outPerSecond: number;
-  readonly failedHour: number;
-  /** Jobs that ended in every two minutes of the last hour, oldest first. */
-  readonly spark: readonly number[];
 }
 
 export class Overview {
@@ -173,12 +155,6 @@ export class Overview {
   }
 }
 
-/** What the page draws, with the judgement. */
-export interface OverviewView {
-  readonly status: Verdict;
-  readonly [part: string]: unknown;
-}
-
 function isNone(counts: Readonly<Record<Status, number>>): boolean {
   return statuses.every((status) => counts[status] === 0);
 }
@@ -190,7 +166,7 @@ function arePaused(rows: readonly OverviewQueue[]): boolean {
   return paused.length > 0 && new Set([...idle, ...paused]).size === rows.length;
 }
 
-function workerOf(worker: WorkerRecord): object {
+function workerOf(worker: WorkerRecord): OverviewWorker {
   const {
     id,
     type,
@@ -353,9 +329,11 @@ function queueRows({
       spark: sparkOf(theirs, nextMinute),
     };
   });
-  const weight = ({ counts }: OverviewQueue): number =>
-    statuses.reduce((all, status) => all + counts[status], 0);
   return rows.toSorted((a, b) => weight(b) - weight(a) || (a.queue < b.queue ? -1 : 1));
+}
+
+function weight({ counts }: OverviewQueue): number {
+  return statuses.reduce((all, status) => all + counts[status], 0);
 }
 
 const NO_COUNTS = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { statuses } from "../core/job.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TEXT } from "../core/name.ts";
+import { NAME_LENGTH_MAX, TEXT } from "../core/name.ts";
 import type { AccessRule, Credentials, Principal } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
@@ -238,7 +238,6 @@ export const count = z.int().min(0);
 
 /** Only the length and control characters are checked here; the library checks the rest. */
 export const name = z.string().min(1).max(NAME_LENGTH_MAX).regex(TEXT);
-export const key = z.string().min(1).max(KEY_LENGTH_MAX).regex(TEXT);
 export const workerId = z.string().min(1).max(WORKER_LENGTH_MAX).regex(TEXT);
 export const reason = z.string().max(REASON_LENGTH_MAX).regex(TEXT);
 export const duration = z

@@ -19,7 +19,7 @@ import {
   NotSerializableError,
   TooLargeError,
 } from "../core/json.ts";
-import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
+import { checkKey, checkQueue, checkTags, checkTaskName } from "../core/name.ts";
 import { by, type Checked, choice, duration, instant, optionsOf, whole } from "../core/options.ts";
 import { ATTEMPTS_MAX, DEFAULT_RETRY } from "../core/retry.ts";
 import {
@@ -37,7 +37,6 @@ import { afterFields, type AfterOptions, memberOf, PRIORITY_MAX, startOf } from 
 import { Job, type Jobs } from "./jobs.ts";
 import { paceFields, paceOf } from "./pacing.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
-import { checkTags } from "../core/name.ts";
 
 /** A subclass says how to write; checks, defaults, ids and spans are the same for all. */
 export abstract class Sender {

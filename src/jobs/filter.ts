@@ -4,9 +4,8 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { idRange, isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
 import { isList, type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.ts";
-import { checkKey, checkName, checkTaskName } from "../core/name.ts";
+import { checkKey, checkName, checkTags, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkList, checkWords } from "../core/options.ts";
-import { checkTags } from "../core/name.ts";
 
 /** Which jobs. A job must match all given fields. Jobs of Holdfast itself match only by queue, task, key, kind or id. */
 export interface JobFilter {

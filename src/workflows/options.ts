@@ -107,7 +107,7 @@ export interface ItemsFilter<State extends string> {
 
 /** A page of the history of an item. */
 export interface HistoryOptions {
-  /** The number of the last line of the page before. */
+  /** The number of the last line of the page before. Default 0: the first page. */
   readonly after?: number;
   /** The most entries of the page. */
   readonly limit?: number;

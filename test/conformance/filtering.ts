@@ -186,13 +186,11 @@ class World {
     const last = isEnded
       ? attempts.findLast(({ outcome }) => outcome === "failed" && job.status === "failed")
       : attempts.findLast(({ outcome, error }) => error !== null && FAILURES.has(outcome));
+    const error = last?.error ?? null;
     return {
       ...job,
       workers: attempts.map(({ worker }) => worker),
-      kind:
-        last === undefined || last.error === null
-          ? null
-          : kindOf(job.task, decodeError(last.error)).id,
+      kind: error === null ? null : kindOf(job.task, decodeError(error)).id,
       error: job.lastError,
       flow: this.flowOf.get(id) ?? null,
       schedule: this.scheduleOf.get(id) ?? null,

@@ -180,8 +180,8 @@ const verbs: Readonly<
   "walking over all jobs": {
     run: async (store) => {
       for (const { action, ...status } of WALKED) {
-        const look = (before: string | null, filter: object) =>
-          store.bulk.look(rowOf({ action, before, filter: { ...status, ...filter } }), 20);
+        const look = (next: string | null, filter: object) =>
+          store.bulk.look(rowOf({ action, before: next, filter: { ...status, ...filter } }), 20);
         const { matches } = await look(null, {});
         const id = idsOf(matches);
         await look(id.at(-1) ?? null, {});

@@ -202,10 +202,10 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     for (const status of statuses) await store.jobs.list({ status, limit: 20 });
     await store.jobs.neighbours(idsOf(found));
     for (const { action, ...status } of WALKED) {
-      const before = idsOf(found)[0] ?? null;
-      await store.bulk.look(rowOf({ action, before, filter: status }), 20);
+      const from = { action, before: idsOf(found)[0] ?? null };
+      await store.bulk.look(rowOf({ ...from, filter: status }), 20);
       const filter = { ...status, worker: "worker-x", key, id: idsOf(found) };
-      await store.bulk.look(rowOf({ action, before, filter }), 20);
+      await store.bulk.look(rowOf({ ...from, filter }), 20);
     }
     const texts = listening
       .stop()

@@ -22,7 +22,13 @@ import { ITEM_LEVELS_MAX, itemActions } from "../../src/core/item.ts";
 import { finalStatuses, home, statuses } from "../../src/core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
 import { LOCK_KEY_LENGTH_MAX } from "../../src/locks/lock.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TASK_NAME } from "../../src/core/name.ts";
+import {
+  KEY_LENGTH_MAX,
+  NAME_LENGTH_MAX,
+  TAG_LENGTH_MAX,
+  TAGS_MAX,
+  TASK_NAME,
+} from "../../src/core/name.ts";
 import { reportKinds } from "../../src/core/report.ts";
 import { stepKinds, stepStates } from "../../src/core/task.ts";
 import {
@@ -42,7 +48,6 @@ import {
   sqliteMigrations,
 } from "../../src/database/migrate.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
-import { TAGS_MAX } from "../../src/core/name.ts";
 import type { EngineKind } from "../../src/database/engine.ts";
 import { partsOf } from "../../src/database/dialect.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";

@@ -50,7 +50,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   effects: async () => groupOf((await import("../steps/operations.ts")).effectCommands),
   events: async () => groupOf((await import("../steps/operations.ts")).eventCommands),
   workflows: async () => groupOf((await import("../workflows/operations.ts")).workflowCommands),
-  items: async () => groupOf((await import("../workflows/item-operations.ts")).itemCommands),
+  items: async () => groupOf((await import("./items.ts")).itemCommands),
   audit: async () => groupOf((await import("../audit/command.ts")).auditCommands),
   mcp: async () => (await import("./mcp.ts")).mcpCommand,
   migrate: async () => (await import("./database.ts")).migrateCommand,

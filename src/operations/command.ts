@@ -186,6 +186,7 @@ function valueOf(bare: Node, field: string, name: string): [value: string | null
       if (bare.as === "instant") return ["<time>", (text) => instant(text).getTime()];
       return ["<n>", wholeNumber];
     case "anything":
+    case "map":
       return ["<json>", (text) => parseJson(text, name)];
     case "list":
       return [`<${field}>`, (text, before) => repeated(text, before as string[] | undefined)];

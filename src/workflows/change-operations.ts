@@ -1,13 +1,15 @@
 /**
- * Starts, moves and updates items of workflows whose code this server has; guards are functions.
+ * Starts, moves and updates items of workflows whose code this process has; guards are functions.
  *
  * Every change is stored under an id of its request, so a repeated request finds its own result.
  */
 import type { ItemRecord } from "../core/item.ts";
+import { HoldfastError } from "../core/errors.ts";
 import { Problem } from "../http-kernel/problem.ts";
 import type { Caller } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import { ItemNotFoundError } from "./errors.ts";
+import { itsId } from "./item-operations.ts";
 import { item, itemOf, workflowOperation, type WorkflowsApp } from "./operations.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 import { ITEMS_BATCH_MAX } from "./workflows.ts";
@@ -36,12 +38,18 @@ const change = {
 
 const shared = { access: "operator", isAudited: true } as const;
 const changed = { ...shared, returns: "The changed item.", result: s.object({ item }) } as const;
+const changeFlags = {
+  patch: { about: "the fields of the data that change, as a JSON object" },
+  expect: { about: "refuse the change if the item has another revision" },
+};
 const several = {
   ...shared,
   returns: "The items, in the order of the request.",
   result: s.object({ items: s.list(item) }),
 } as const;
 const post = { method: "POST", problems: [409, 413] } as const;
+
+const UNKNOWN_WORKFLOW = "UNKNOWN_WORKFLOW";
 
 export const itemChangeOperations = {
   start: workflowOperation({
@@ -85,6 +93,15 @@ export const itemChangeOperations = {
     input: { ...change, move: s.name },
     run: changeOne,
     http: { ...post, path: "/api/v1/items/{id}/moves" },
+    cli: {
+      ...itsId,
+      command: "items move",
+      about: "move an item, by the rules of its workflow",
+      arguments: { ...itsId.arguments, move: "the name of the move" },
+      flags: changeFlags,
+      examples: [`items move 01890a5d pay --patch '{"paidBy":"ada"}' --reason 'by cheque'`],
+      show: showChanged,
+    },
   }),
 
   update: workflowOperation({
@@ -94,6 +111,14 @@ export const itemChangeOperations = {
     input: { id: s.id, patch: fields, expect },
     run: changeOne,
     http: { ...post, path: "/api/v1/items/{id}/update" },
+    cli: {
+      ...itsId,
+      command: "items update",
+      about: "change an item's data without changing its state",
+      flags: { ...changeFlags, patch: { ...changeFlags.patch, isRequired: true } },
+      examples: [`items update 01890a5d --patch '{"cents":1799}' --expect 3`],
+      show: showChanged,
+    },
   }),
 
   children: workflowOperation({
@@ -110,6 +135,10 @@ export const itemChangeOperations = {
     http: { ...post, path: "/api/v1/items/{id}/children" },
   }),
 };
+
+function showChanged({ item: { id, status, revision } }: { readonly item: ItemRecord }): string[] {
+  return [`Item ${id} is '${status}' now, revision ${revision}.`];
+}
 
 async function start(
   app: WorkflowsApp,
@@ -138,11 +167,15 @@ async function workflowOf(app: WorkflowsApp, id: string): Promise<AnyWorkflow> {
   return codeOf(app, found.workflow);
 }
 
-function codeOf({ known }: WorkflowsApp, name: string): AnyWorkflow {
+function codeOf({ known, module }: WorkflowsApp, name: string): AnyWorkflow {
   const workflow = known?.get(name);
   if (workflow !== undefined) return workflow;
+  if (module !== undefined) {
+    const problem = `${module} exports no workflow '${name}', whose guards must run.`;
+    throw new HoldfastError(UNKNOWN_WORKFLOW, `${problem} Name its module with --tasks.`);
+  }
   const detail = `This server does not have the code of workflow '${name}', whose guards must run. Start the server with a module that exports the workflow.`;
-  throw new Problem({ status: 409, code: "UNKNOWN_WORKFLOW", detail });
+  throw new Problem({ status: 409, code: UNKNOWN_WORKFLOW, detail });
 }
 
 async function readAll(

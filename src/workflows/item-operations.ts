@@ -55,7 +55,7 @@ const TRAIL: Columns<HistoryEntry> = [
   flexible("REMARKS", (entry, terminal) => saidOf(entry, 2, terminal)),
 ];
 
-const itsId = {
+export const itsId = {
   arguments: { id: "the item's id, or an unambiguous prefix" },
   ids: { id: itemId },
 };
@@ -158,11 +158,7 @@ const history = workflowOperation({
   },
 });
 
-export const itemCommands = {
-  name: "items",
-  about: "list workflow items and show their history",
-  parts: [list, show, history],
-};
+export const itemReads = [list, show, history];
 
 type Row = Omit<StoredItem, "data">;
 

@@ -22,6 +22,8 @@ export interface WorkflowsApp {
   readonly runtime: Runtime;
   /** The workflows whose code this server has, by name: it can change their items. */
   readonly known?: ReadonlyMap<string, AnyWorkflow>;
+  /** The module that a command has them from. */
+  readonly module?: string;
 }
 
 export const workflowOperation = operationsOf<WorkflowsApp>("workflows");

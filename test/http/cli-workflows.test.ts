@@ -69,6 +69,48 @@ test("start moves them as well, and its worker makes the moves that are due", as
   });
 });
 
+test("the command line moves and updates items by the rules of the module", async () => {
+  await using desk = new Desk();
+  const tasks = ["--tasks", desk.tasks("tasks.ts", MODULE)];
+  await using holdfast = await openHoldfast(desk.url);
+  const { id } = await holdfast.workflows.start(parcel, { data: { kg: 1 }, actor: "shop" });
+  const short = id.slice(0, -2);
+  const patch = ["--patch", '{"kg":2}', "--expect", "1", "--reason", "weighed"];
+  const updated = await desk.json(["items", "update", short, ...patch, ...tasks]);
+  assert.deepEqual([updated.item.data, updated.item.revision], [{ kg: 2 }, 2]);
+  const late = await desk.holdfast(["items", "update", id, ...patch, ...tasks]);
+  assert.match(late.stderr, /has revision 2, not 1/);
+  const refused = await desk.holdfast(["items", "move", short, "pack", ...tasks]);
+  assert.deepEqual([refused.code, refused.stderr.includes("say why")], [1, true]);
+  const moved = await desk.holdfast(["items", "move", short, "pack", "--reason", "b", ...tasks]);
+  assert.deepEqual([moved.code, moved.stdout], [0, `Item ${id} is 'packed' now, revision 3.\n`]);
+  const [, , last] = await holdfast.workflows.history(id);
+  assert.deepEqual([last?.actor.startsWith("cli "), last?.reason], [true, "b"]);
+});
+
+test("the command line changes no item without its workflow", async () => {
+  await using desk = new Desk();
+  const noop = 'export const noop = defineTask({ name: "noop", run() {} });';
+  const other = desk.tasks("other.ts", noop);
+  await using holdfast = await openHoldfast(desk.url);
+  const { id } = await holdfast.workflows.start(parcel, { data: {}, actor: "shop" });
+  const pack = ["items", "move", id, "pack"];
+  const unnamed = await desk.holdfast(pack);
+  assert.match(unnamed.stderr, /HOLDFAST_TASKS.*not set/s);
+  const lacking = await desk.holdfast([...pack, "--tasks", other]);
+  assert.deepEqual([lacking.code, lacking.stderr.includes("no workflow 'parcel'")], [2, true]);
+  const array = [
+    "items",
+    "update",
+    id,
+    "--patch",
+    "[1]",
+    "--tasks",
+    desk.tasks("tasks.ts", MODULE),
+  ];
+  assert.equal((await desk.holdfast(array)).code, 2);
+});
+
 test("two workflows of one name are refused, with the name", async () => {
   await using desk = new Desk();
   const tasks = desk.tasks("tasks.ts", `${MODULE}\nexport const other = { ...workflows[0] };\n`);

@@ -273,7 +273,7 @@ export interface CountsApp {
   stats(): Promise<QueueDepth[]>;
 }
 
-export interface RecentCounts {
+interface RecentCounts {
   readonly queues: readonly QueueDepth[];
   /** By the database's clock; null: now. */
   readonly countedAt: number | null;

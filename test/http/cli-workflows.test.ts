@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { defineWorkflow } from "../../src/workflows/workflow.ts";
+import { sql } from "../../src/database/sql.ts";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { Desk, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { workflowsLibrary } from "../support/package.ts";
+import { takeGuardsAway } from "../support/tampering.ts";
 import { send, type Reply } from "./client.ts";
 
 /** As the module has it; one that is only looked at. */
@@ -109,6 +111,16 @@ test("the command line changes no item without its workflow", async () => {
     desk.tasks("tasks.ts", MODULE),
   ];
   assert.equal((await desk.holdfast(array)).code, 2);
+});
+
+test("data that was written by hand and is no JSON is shown as text", async () => {
+  await using desk = new Desk();
+  await using holdfast = await openHoldfast(desk.url);
+  const { id } = await holdfast.workflows.start(parcel, { data: {}, actor: "shop" });
+  await takeGuardsAway(holdfast.store, ["item"]);
+  await holdfast.store.db.engine.run(sql`update holdfast.item set data = 'heavy' where id = ${id}`);
+  const { item } = await desk.json(["items", "show", id]);
+  assert.equal(item.data, "heavy");
 });
 
 test("two workflows of one name are refused, with the name", async () => {

@@ -17,7 +17,7 @@ job show 01890a5d
 job show 01890a5d --follow
 retry 01890a5d
 retry 01890a5d --input '{"to":"ada@example.com"}'
-retry --task mail.send --since 1h --dry-run
+retry --task mail.send --ended-since 1h --dry-run
 cancel 01890a5d
 cancel --queue reports --status scheduled --reason 'wrong month'
 flows enqueue nightly flow.json
@@ -27,7 +27,7 @@ errors
 errors --state resolved
 bulk list
 bulk show 01890a5d
-bulk delete --status done --until 7d --dry-run
+bulk delete --status done --ended-until 7d --dry-run
 bulk move --to slow --task report.build
 bulk priority --to 10 --task report.build
 bulk stop 01890a5d --reason 'wrong filter'

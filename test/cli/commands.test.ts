@@ -38,7 +38,7 @@ suite("holdfast", () => {
 
   test("--help names every command and every exit code, and fits 80 columns", async () => {
     const { code, stdout } = await desk.holdfast(["--help"]);
-    assert.match(stdout, /health: .*doctor --quick.*\/health/);
+    assert.match(stdout, /well\? +holdfast status\n.*doctor --quick/);
     assert.equal(code, 0);
     const commands = ["work", "enqueue", "jobs", "job", "retry", "cancel", "stats", "migrate"];
     for (const name of [...commands, "demo"]) assert.match(stdout, new RegExp(`^  ${name} `, "m"));

@@ -13,7 +13,7 @@ const STATUSES = "scheduled pending processing waiting retry done failed cancell
 /** A line up to the cursor, and the words that complete it. */
 const completed: readonly (readonly [line: string, words: readonly string[]])[] = [
   ["holdfast sch", ["schedules"]],
-  ["holdfast --json wor", ["work", "workers"]],
+  ["holdfast --json wor", ["work", "workers", "workflows"]],
   ["holdfast help sch", ["schedules"]],
   ["holdfast schedules cr", ["create"]],
   ["holdfast schedules --ta", ["--task"]],

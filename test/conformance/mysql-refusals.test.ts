@@ -97,6 +97,7 @@ const ownColumns = {
     finished_at: START_AT,
     result: null,
     error: null,
+    error_kind: null,
     lane: null,
   }),
   attempt: (id: string): Row => ({
@@ -108,6 +109,7 @@ const ownColumns = {
     started_at: START_AT,
     ended_at: START_AT,
     error: null,
+    error_kind: null,
   }),
   job_key: (id: string): Row => ({ task: "mail.send", job_key: "42", job_id: id }),
 };

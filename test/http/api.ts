@@ -415,7 +415,8 @@ export function api(name: string, url: () => Promise<string>): void {
         const both = [await desk.get("/api/v1/queues"), await desk.get("/api/v1/stats")];
         return both[0].countedAt === both[1].countedAt && both;
       });
-      assert.deepEqual([stats.queues, stats.minutes], [listed.queues, []]);
+      const queueCounts = listed.queues.map(({ settings: _settings, ...counts }: any) => counts);
+      assert.deepEqual([stats.queues, stats.minutes], [queueCounts, []]);
     });
 
     test("flows and batches are enqueued, seen, added to, cancelled and retried", async () => {

@@ -13,8 +13,8 @@ import { listenToSqliteTexts } from "../support/sql-texts.ts";
 const requestsOf = ({ ids, worker }: Shop): readonly string[] =>
   [
     `overview series?range=7d names limits tasks errors errors/${ERROR_KIND} counts alerts effects`,
-    "search search?status=failed search?key=a search?tag=acme search?worker=w search?build=b",
-    "search?error=x search?payload=x find?text=order audit audit/verify bulk",
+    "jobs jobs?status=failed jobs?key=a jobs?tag=acme jobs?worker=w jobs?build=b",
+    "jobs?error=x jobs?input=x jobs/count?queue=mail find?text=order audit audit/verify bulk",
     `jobs/${ids.failed}/story jobs/${ids.running}/story jobs/${ids.failed}/events`,
     `workers worker-types drift workers/${worker.id} leases?worker=${worker.id}`,
     "queues queues/mail queues/mail/explanation queues/mail/settings",

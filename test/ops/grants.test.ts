@@ -139,7 +139,7 @@ for (const kind of ["postgres", "mysql"] as const) {
       await using holdfast = await openHoldfast(granted.urlOf("reader"), { migrate: false });
       const principal = () => ({ name: "eve", role: "operator" }) as const;
       const dashboard = dashboardHandler({ holdfast, principal });
-      const paths = ["overview", "jobs", "search?payload=1", `jobs/${id}`, `jobs/${id}/story`];
+      const paths = ["overview", "jobs", "jobs?input=1", `jobs/${id}`, `jobs/${id}/story`];
       const more = ["queues", "workers", "errors", "schedules", "flows", "locks", "audit", "names"];
       for (const path of [...paths, ...more, "alerts"]) {
         const response = await dashboard(new Request(`http://app.example/api/v1/${path}`));

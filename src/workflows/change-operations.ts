@@ -99,7 +99,7 @@ export const itemChangeOperations = {
       about: "move an item, by the rules of its workflow",
       arguments: { ...itsId.arguments, move: "the name of the move" },
       flags: changeFlags,
-      examples: [`items move 01890a5d pay --patch '{"paidBy":"ada"}' --reason 'by cheque'`],
+      examples: [`items move 01890a5d pay --patch '{"paidBy":"ada"}'`],
       show: showChanged,
     },
   }),

@@ -103,6 +103,7 @@ describe("deploy/Dockerfile", () => {
       "src",
       "tsconfig.build.json",
       "tsconfig.json",
+      "verify",
     ]);
     const rules = readRules(readFileSync(join(ROOT, ".dockerignore"), "utf8"));
     for (const secret of [".env", ".git/config", "deploy/secrets/holdfast.env", "shop.db"]) {

@@ -122,7 +122,10 @@ export function checkRequest(request: BulkRequest): CheckedRequest {
 
 function checkBulkFilter(given: BulkFilter): StoredFilter {
   const { all = false, ...fields } = given ?? {};
-  const checked = checkFilter(given === null || typeof given !== "object" ? given : fields);
+  const checked = checkFilter(
+    given === null || typeof given !== "object" ? given : fields,
+    "filter",
+  );
   if (checkBoolean("all", all)) return { ...checked, all };
   if (Object.keys(checked).length > 0) return checked;
   const problem = `name at least one of ${jobFieldNames.join(", ")}; or set all: true.`;

@@ -96,9 +96,9 @@ const RANGES = [
   ["endedSince", "endedUntil"],
 ] as const;
 
-/** Refuses unknown fields and wrong values. */
-export function checkFilter(filter: JobFilter): CheckedFilter {
-  checkKnown(filter, KNOWN, { field: "filter", example: '{ task: "mail.send" }' });
+/** Refuses unknown fields and wrong values. `field` is the option that holds the filter, unless the options are the filter. */
+export function checkFilter(filter: JobFilter, field = "options"): CheckedFilter {
+  checkKnown(filter, KNOWN, { field, example: '{ task: "mail.send" }' });
   const given = Object.entries(filter).filter(([, value]) => value !== undefined);
   const checked = Object.fromEntries(
     given.map(([name, value]) => [name, checkValue(name as JobFieldName, value as never)]),

@@ -89,12 +89,18 @@ export const FILTER_TEXT_MAX = 1_000;
 export const FILTER_IDS_MAX = 1_000;
 
 const KNOWN = new Set<string>(jobFieldNames);
+const LISTED: ReadonlySet<string> = new Set([...KNOWN, "before", "limit"]);
 
 const RANGES = [
   ["enqueuedSince", "enqueuedUntil"],
   ["startedSince", "startedUntil"],
   ["endedSince", "endedUntil"],
 ] as const;
+
+/** Refuses unknown options of a list; the filter and the page are checked apart. */
+export function checkListed(options: JobListFilter): void {
+  checkKnown(options, LISTED);
+}
 
 /** Refuses unknown fields and wrong values. `field` is the option that holds the filter, unless the options are the filter. */
 export function checkFilter(filter: JobFilter, field = "options"): CheckedFilter {

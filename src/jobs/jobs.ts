@@ -43,7 +43,13 @@ import { calledFirst, type Results } from "./results.ts";
 import { type JobsStore, PAGE_DEFAULT } from "./sql-jobs.ts";
 import { startOf } from "./after.ts";
 import type { AttemptFacts, JobFacts, JobSummary as JobRow, Unclaimable } from "./store.ts";
-import { type CheckedFilter, type JobFilter, type JobListFilter, readFilter } from "./filter.ts";
+import {
+  checkListed,
+  type CheckedFilter,
+  type JobFilter,
+  type JobListFilter,
+  readFilter,
+} from "./filter.ts";
 
 /** The parts of the store that are used here; this folder does not import the other features. */
 interface Stores {
@@ -266,6 +272,7 @@ export class Jobs {
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
   async list(filter: JobListFilter = {}): Promise<JobSummary[]> {
+    checkListed(filter);
     const { before, limit = PAGE_DEFAULT } = filter;
     if (before !== undefined) checkText("before", before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });

@@ -12,6 +12,7 @@ import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { govern } from "../limits/gates.ts";
+import { outsideQueues } from "../registry/unclaimable.ts";
 
 /** Queues of one call. */
 const QUEUES_MAX = 10_000;
@@ -133,7 +134,7 @@ async function namesAfter(engine: Engine, seq: number, count: number): Promise<s
   return lines.map(({ subject }) => subject.slice(subjects.queue("").length));
 }
 
-/** Those with settings, those of live workers, and those with jobs, even if they ended within the last days. */
+/** Those with settings, those of live workers, registered or not, and those with jobs, even if they ended within the last days. */
 async function knownQueues(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ name: string }>(sql`
     select name from holdfast.queue
@@ -159,7 +160,9 @@ async function knownQueues(engine: Engine): Promise<string[]> {
     sql`select queues from holdfast.worker where status <> 'stopped' limit ${WORKERS_MAX}`,
   );
   const served = workers.flatMap(({ queues }) => JSON.parse(queues) as string[]);
-  const names = new Set([...rows, ...pending].map(({ name }) => name).concat(served));
+  // A program that takes jobs over HTTP would start the next one that is enqueued.
+  const outside = await outsideQueues(engine);
+  const names = new Set([...[...rows, ...pending].map(({ name }) => name), ...served, ...outside]);
   return [...names]
     .filter((name) => !isReserved(name) && name !== OTHER_QUEUES)
     .toSorted()

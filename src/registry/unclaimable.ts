@@ -85,8 +85,9 @@ const LATELY_MS = 3 * MINUTE_MS;
 /**
  * Queues that unregistered workers serve, over HTTP, with the SQL functions or with the lease methods.
  *
- * Programs that acquire leases here or over HTTP are recorded. Others are known by their leases, and by jobs that ended
- * recently in queues that no registered worker serves.
+ * Programs that acquire leases here or over HTTP are recorded. Others are known by their leases, and by jobs that were done
+ * or put to retry recently in queues that no registered worker serves. A job that failed proves no worker: it may have
+ * waited for a job that failed.
  */
 export async function outsideQueues(engine: Engine): Promise<Set<string>> {
   const leased = await engine.all<{ queue: string }>(sql`
@@ -98,7 +99,7 @@ export async function outsideQueues(engine: Engine): Promise<Set<string>> {
     select distinct queue
       from holdfast.minute_total
      where minute >= ${engine.now()} - ${LATELY_MS}
-       and done + failed > 0`);
+       and done + retried > 0`);
   const registered = ended.length === 0 ? new Set() : await servedQueues(engine);
   const unaccounted = ended.filter(({ queue }) => !registered.has(queue));
   const worked = [...leased, ...unaccounted].map(({ queue }) => queue);

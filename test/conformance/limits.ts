@@ -138,14 +138,17 @@ export const limits: Group = (open) => {
       );
     });
 
-    test("of all queues finds those whose jobs wait, are scheduled or run, though nothing has counted them", async () => {
+    test("of all queues finds those whose jobs wait, are scheduled or run, though nothing has counted them, and those served over HTTP", async () => {
       const { store } = await open();
       await enqueueOne(store, { queue: "running" });
       const [job] = await claim(store, 1, { queues: ["running"] });
       await enqueueOne(store, { queue: "later", start: { delayMs: HOUR_MS } });
       const first = await enqueueOne(store, { ...member(), queue: "first" });
       await enqueueOne(store, { ...member([first.id]), queue: "after" });
-      const all = ["after", "first", "later", "running"];
+      const unknown = { type: null, hostname: null, pid: null, version: null, tasks: null };
+      const python = { id: "py-1", kind: "leases", queues: ["fax"], ...unknown } as const;
+      await store.workers.noteUnregistered(python);
+      const all = ["after", "fax", "first", "later", "running"];
       assert.deepEqual(await store.queues.pauseAll(ada()), all);
       await settleOne(store, done(job as ClaimedJob));
       assert.deepEqual(await claim(store, 5, { queues: all }), []);

@@ -11,6 +11,7 @@ import {
   failed,
   HOUR_MS,
   idsOf,
+  member,
   newJob,
   settleOne,
   startOne,
@@ -184,6 +185,12 @@ export const versions: Group = (open) => {
       const [job] = await store.jobs.claim({ ...upTo(1), worker, queues: [queue] });
       await settleOne(store, done(job!));
     }
+    // No worker runs the letter: it fails with the job that it waits for.
+    const first = await enqueueOne(store, { ...member(), queue: "ours" });
+    const letter = await enqueueOne(store, { ...member([first.id]), queue: "letters" });
+    const [job] = await store.jobs.claim({ ...upTo(1), worker: id, queues: ["ours"] });
+    await settleOne(store, failed(job!));
+    assert.equal((await store.jobs.find(letter.id))?.status, "failed");
     await store.workers.move(id, { state: "stopped", reason: "asked" });
     clock.advance(MINUTE_MS + FOLD_LAG_MS + 1_000);
     assert.ok((await store.stats.foldMinutes({ limit: 100 })) > 0);

@@ -183,9 +183,9 @@ export class SqlFlows {
       (some) =>
         engine.all<{ flow: string; status: FinalStatus | "live"; jobs: number }>(sql`
           select flow, status, count(*) as jobs
-            from (select m.flow_id as flow, coalesce(f.status, 'live') as status
+            from (select m.flow_id as flow,
+                         coalesce((select f.status from holdfast.finished f where f.id = m.job_id), 'live') as status
                     from holdfast.flow_job m
-                    left join holdfast.finished f on f.id = m.job_id
                    where ${engine.among(sql`m.flow_id`, some)}) members
            group by flow, status`),
     );

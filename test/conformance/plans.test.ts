@@ -288,7 +288,7 @@ describe("plans of MySQL", { skip: missing("mysql"), timeout: 120_000 }, () => {
     await limitQueue(store);
     // As the server does it by itself, some time later.
     await admin.query(
-      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job, holdfast_deadline, holdfast_lane_lease",
+      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job, holdfast_deadline, holdfast_lane_lease, holdfast_attempt",
     );
   });
   after(async () => {

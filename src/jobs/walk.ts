@@ -455,11 +455,13 @@ export function storedInput(given: string): string {
 }
 
 function ranOn(engine: Engine, table: Source["table"], workers: readonly string[]): Sql {
+  // Not `exists`: MySQL would join it, and read all attempts first where there are few.
   const earlier = sql`
-            exists (select 1
-                      from holdfast.attempt a
-                     where a.job_id = p.id
-                       and ${engine.among(sql`a.worker`, workers)})`;
+            (select 1
+               from holdfast.attempt a
+              where a.job_id = p.id
+                and ${engine.among(sql`a.worker`, workers)}
+              limit 1) is not null`;
   if (table === "finished") return sql`(${engine.among(sql`p.worker`, workers)} or ${earlier})`;
   if (table === "lease") return sql`(${engine.among(sql`p.locked_by`, workers)} or ${earlier})`;
   return earlier;

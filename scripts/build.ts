@@ -57,6 +57,8 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   tables: ["terminal/table.ts"],
   main: ["cli/{main,database,tasks}.ts"],
   watch: ["alerts/alerts.ts", "doctor/doctor.ts", "monitoring/monitor.ts"],
+  // Commands and the server share them: without a file of their own, a command would read the server, and zod.
+  operations: ["*/*operations.ts"],
   service: ["cli/start.ts"],
   server: ["app/server.ts", "monitoring/{metrics,health}.ts"],
   commands: ["*/*command.ts", "../verify/*command.ts", "cli/{enqueue,job,top,settings}.ts"],

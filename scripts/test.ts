@@ -75,7 +75,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
   servers: { atOnce: 3, needs: SERVERS, killsServers: true },
   dashboard: { atOnce: 1, needs: [...SERVERS, "chromium"], inOne: true },
-  package: { atOnce: 1 },
+  package: { atOnce: 1, needs: ["postgres"] },
   ops: { atOnce: 1, needs: SERVERS, inOne: true },
   worker: { atOnce: 1, needs: SERVERS, inOne: true },
   races: { atOnce: 2, needs: SERVERS, strict: true, share: 2 },

@@ -68,7 +68,7 @@ interface Group {
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: 1, inOne: true },
   conformance: { atOnce: 2, needs: SERVERS, strict: true },
-  cli: { atOnce: 1, inOne: true },
+  cli: { atOnce: 1, needs: SERVERS, inOne: true },
   golden: { atOnce: 1, inOne: true },
   http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
   simulation: { atOnce: 1, beside: true, strict: true },

@@ -61,7 +61,7 @@ interface HoldfastParts {
   };
 }
 
-/** Settings of the database and its locks that may stand in `holdfast.config.ts` too. */
+/** Settings of the database and its locks that can also be set in `holdfast.config.ts`. */
 export interface ClientConfig {
   /** PostgreSQL: the schema of the tables. Default `holdfast`. */
   readonly schema?: string | undefined;

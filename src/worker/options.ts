@@ -36,7 +36,7 @@ import { checkSchedules } from "../schedules/schedules.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { checkHooks, type RunHook } from "./events.ts";
 
-/** Settings of a worker that may stand in `holdfast.config.ts` too. */
+/** Settings of a worker that can also be set in `holdfast.config.ts`. */
 export interface WorkerConfig {
   /** The first part of the worker's id. Default: "worker". */
   readonly name?: string | undefined;

@@ -14,7 +14,7 @@ import { keptNames, type Names, tasksOf } from "../dashboard/names.ts";
 import { overviewOperations, statusOperations } from "../dashboard/operations.ts";
 import { searchOperations } from "../dashboard/search-operations.ts";
 import { type StoryApp, storyOperations } from "../dashboard/story-operations.ts";
-import { errorRoutes } from "../error-kinds/routes.ts";
+import { errorOperations } from "../error-kinds/operations.ts";
 import { explainOperations } from "../explain/operations.ts";
 import { enqueueFlowOperations } from "../flows/enqueue-operations.ts";
 import { Batches, Flows } from "../flows/flows.ts";
@@ -293,7 +293,7 @@ function pageRoutes(
   });
   return [
     ...routesOf({ overview }, statusOperations),
-    ...errorRoutes({ errors: holdfast.errors, stackOf: (id) => stackOf(holdfast, id) }),
+    ...routesOf(holdfast, errorOperations),
     ...routesOf(
       {
         names: keptNames(runtime, () => store.dashboard.names()),
@@ -324,11 +324,6 @@ function storyParts({ store, jobs, flows, audit }: Holdfast): StoryApp {
     builds: (workers) => dashboard.builds(workers),
     worker: (id) => store.workers.find(id),
   };
-}
-
-async function stackOf({ jobs }: Holdfast, id: string): Promise<string | null> {
-  const attempts = await jobs.attempts(id);
-  return attempts.findLast(({ error }) => error !== null)?.error?.stack ?? null;
 }
 
 function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {

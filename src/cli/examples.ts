@@ -23,8 +23,6 @@ cancel --queue reports --status scheduled --reason 'wrong month'
 flows enqueue nightly flow.json
 rerun 01890a5d --from charge --confirm charge --dry-run
 rerun 01890a5d --from-start --input '{"month":2}'
-errors
-errors --state resolved
 bulk list
 bulk show 01890a5d
 bulk delete --status done --ended-until 7d --dry-run

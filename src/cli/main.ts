@@ -34,7 +34,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   cancel: async () => (await import("../bulk/command.ts")).cancelCommand,
   flows: async () => groupOf((await import("../flows/command.ts")).flowCommands),
   rerun: async () => (await import("../steps/command.ts")).rerunCommand,
-  errors: async () => (await import("../error-kinds/command.ts")).errorsCommand,
+  errors: async () => groupOf((await import("../error-kinds/operations.ts")).errorCommands),
   bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
   status: async () =>
     commandOf((await import("../dashboard/operations.ts")).statusOperations.status),

@@ -16,7 +16,7 @@ import {
   kindStates,
 } from "./store.ts";
 
-class ErrorKindNotFoundError extends HoldfastError {
+export class ErrorKindNotFoundError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "ERROR_KIND_NOT_FOUND",

@@ -332,6 +332,21 @@ export class SqlErrorKinds {
     return (await this.#withTrends(rows, now))[0] ?? null;
   }
 
+  /** Those whose ids begin with this. */
+  async withPrefix(
+    prefix: string,
+    limit: number,
+  ): Promise<Pick<ErrorKind, "id" | "task" | "name">[]> {
+    // No hexadecimal digit comes after f.
+    return this.#engine.all(sql`
+      select id, task, name
+        from holdfast.error_kind
+       where id >= ${prefix}
+         and id < ${`${prefix}g`}
+       order by id
+       limit ${limit}`);
+  }
+
   /** How many kinds there are in each state, and how many of the open ones are new. */
   async counts(): Promise<Record<ErrorKindState | "new", number>> {
     const rows = await this.#engine.all<{

@@ -120,6 +120,13 @@ export function printable(text: string, options: { readonly lines?: boolean } = 
   return visible(text, options);
 }
 
+/** Names with texts below each other, indented; what is null is left out. */
+export function facts({ dim }: Colors, lines: Readonly<Record<string, string | null>>): string[] {
+  const shown = Object.entries(lines).filter((line): line is [string, string] => line[1] !== null);
+  const width = Math.max(0, ...shown.map(([name]) => name.length));
+  return shown.map(([name, text]) => `  ${dim(name.padEnd(width))}  ${printable(text)}`);
+}
+
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }

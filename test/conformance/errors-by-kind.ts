@@ -73,6 +73,9 @@ export const errorsByKind: Group = (open) => {
     const kind = kinds.find(({ task }) => task === "order.ship");
     assert.deepEqual(kind?.sample, { job: last, message: "no answer from 'ups' within 12 s" });
     assert.equal(kind?.trend.length, 24);
+    const id = kind?.id ?? "";
+    const found = await store.errorKinds.withPrefix(id.slice(0, 12), 10);
+    assert.deepEqual(found, [{ id, task: "order.ship", name: "CarrierTimeout" }]);
     assert.equal(
       kind?.trend.reduce((sum, n) => sum + n, 0),
       2,

@@ -417,7 +417,7 @@ const VERBS = {
     "noteTasks",
     "tasks",
   ],
-  errorKinds: ["list", "find", "counts", "change"],
+  errorKinds: ["list", "find", "withPrefix", "counts", "change"],
 } as const;
 
 function remoteStore(remote: Remote, opened: Opened): Store {

@@ -8,6 +8,7 @@ import * as m from "./chart-math.ts";
 import * as f from "./format.ts";
 import { Store, useStore } from "./store.ts";
 import type { Mark } from "./api.gen.ts";
+import "./charts.css";
 
 const HEIGHT = 132;
 const TOP = 16;

@@ -23,6 +23,7 @@ import { signOut } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
 import { switchTheme } from "./theme.ts";
 import type { Session } from "./api.gen.ts";
+import "./frame.css";
 
 interface NavItem {
   readonly path: string;

@@ -1,6 +1,7 @@
 /** Icons of 16 and state glyphs of 12 pixels, drawn with the current colour. */
 import type { ComponentChildren, JSX } from "preact";
 import type { Status } from "./api.gen.ts";
+import "./icons.css";
 
 const ICONS = {
   overview: "M2 10.5 5.5 7l2.5 2.5L14 3.5M2 13.5h12",

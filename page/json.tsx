@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import * as f from "./format.ts";
 import { Copy, Panel } from "./parts.tsx";
+import "./json.css";
 
 /** Objects and lists with more entries than this, or deeper than that, begin folded. */
 const OPEN_ENTRIES = 30;

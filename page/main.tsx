@@ -1,4 +1,6 @@
 /** The dashboard: which page an address shows. */
+import "./tokens.css";
+import "./base.css";
 import { type JSX, render } from "preact";
 import { useEffect } from "preact/hooks";
 import { Frame } from "./frame.tsx";

@@ -15,6 +15,7 @@ import {
 } from "./notices.ts";
 import { Btn, Note } from "./parts.tsx";
 import { useStore } from "./store.ts";
+import "./notice-view.css";
 
 export function Toasts(): JSX.Element {
   const all = useStore(toasts);

@@ -7,6 +7,8 @@ import { Glyph, Icon, type IconName, wordOf } from "./icons.tsx";
 import { useMay, useNow } from "./live.ts";
 import { toast } from "./notices.ts";
 import { to } from "./router.ts";
+import "./parts.css";
+import "./table.css";
 
 export type Children = ComponentChildren;
 

@@ -7,6 +7,7 @@ import * as f from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { useKeys } from "./keys.ts";
 import { go, to, usePlace } from "./router.ts";
+import "./search.css";
 
 const WAIT_MS = 150;
 

@@ -6,6 +6,7 @@ import { post } from "./client.ts";
 import { Mark } from "./icons.tsx";
 import { closeStream, openStream, readSession, session } from "./live.ts";
 import { Btn, Note } from "./parts.tsx";
+import "./sign-in.css";
 
 export async function signOut(): Promise<void> {
   await post("session/end", {});

@@ -26,6 +26,7 @@ import { setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { askAll } from "./job-actions.tsx";
 import { Stack } from "./job-error.tsx";
+import "./errors.css";
 
 type State = ErrorKind["state"];
 

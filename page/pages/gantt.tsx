@@ -12,6 +12,7 @@ import {
   type Timeline,
   timelineOf,
 } from "./timeline.ts";
+import "./gantt.css";
 
 const LEGEND: readonly (readonly [string, string])[] = [
   ["b-running", "runs"],

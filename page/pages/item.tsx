@@ -17,6 +17,7 @@ import { ask, reasonIn } from "../notices.ts";
 import { Act, Ago, Crumbs, Head, Info, JobLink, Panel, Shown, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
 import { parsed } from "./job-buttons.tsx";
+import "./item.css";
 
 export function ItemPage({ id }: { readonly id: string }): JSX.Element {
   const from = useRead("items/{id}", { id });

@@ -32,6 +32,7 @@ import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-bu
 import { Blocked, ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
 import { Related } from "./related.tsx";
+import "./job.css";
 
 const STORY_EVERY_MS = 3_000;
 

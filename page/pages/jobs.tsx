@@ -36,6 +36,7 @@ import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
 import { bulkFilter, chipsOf, listOf, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
 import { QueryBox } from "./query-box.tsx";
+import "./jobs.css";
 
 export function JobsPage(): JSX.Element {
   const { query, address } = usePlace();

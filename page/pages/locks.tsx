@@ -20,6 +20,7 @@ import {
   Until,
 } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
+import "./locks.css";
 
 type LockType = LockHeat["types"][number];
 type Cell = LockType["cells"][number];

@@ -15,6 +15,7 @@ import type {
   OverviewWorker,
 } from "../api.gen.ts";
 import { isLate } from "./situations.ts";
+import "./overview-panels.css";
 
 export function QueueCells({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
   const { paused, running, slots, concurrency, oldestPendingAt, counts } = queue;

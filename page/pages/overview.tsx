@@ -17,6 +17,7 @@ import {
 } from "./overview-panels.tsx";
 import { isLate, pausedTogether } from "./situations.ts";
 import { askPauseAll, askResumeAll, VerdictView, verdictOf } from "./verdict.tsx";
+import "./overview.css";
 
 const RANGES = [
   ["15m", "15 min", "The last 15 minutes"],

@@ -18,6 +18,7 @@ import {
   without,
   withWords,
 } from "./job-query.ts";
+import "./query-box.css";
 
 const NAMES_EVERY_MS = 60_000;
 const SHOWN_MAX = 9;

@@ -5,6 +5,7 @@ import * as f from "../format.ts";
 import { Glyph, wordOf } from "../icons.tsx";
 import { Btn, Panel } from "../parts.tsx";
 import { to } from "../router.ts";
+import "../diagram.css";
 
 const BOX = { width: 132, height: 34, gap: 10 };
 const COLUMN = 164;

@@ -37,6 +37,7 @@ import {
 import { go, to } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { parsed } from "./job-buttons.tsx";
+import "./schedules.css";
 
 const RUNS = 24;
 

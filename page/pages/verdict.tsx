@@ -9,6 +9,7 @@ import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn, type Children } from "../parts.tsx";
 import { to } from "../router.ts";
 import { pausedTogether } from "./situations.ts";
+import "./verdict.css";
 
 type Look = "v-ok" | "v-warn" | "v-bad" | "v-none";
 

@@ -30,6 +30,7 @@ import {
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Blocked } from "./job-error.tsx";
+import "./workers.css";
 
 /** An event loop that is held up for longer is worth a sentence. */
 const BLOCKED_MS = 500;

@@ -7,6 +7,7 @@ import { layered, type Placed } from "../layers.ts";
 import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Table, Tag } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
+import "../diagram.css";
 
 type StateOf = Workflow["states"][number];
 type StateCount = CountItemsResponse["states"][number];

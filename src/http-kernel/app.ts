@@ -368,7 +368,7 @@ export class App {
   }
 
   #failed(error: unknown, { method, path }: Asked, requestId: string): Reply {
-    const problem = problemOf(error);
+    const problem = problemOf(error, method);
     if (problem.code === TOO_MANY_STREAMS) this.#warnOfStreams(requestId);
     else if (problem.isOurs) {
       const facts = {

@@ -155,11 +155,12 @@ interface Refused {
   readonly detail: string;
 }
 
-export function refused(schema: z.ZodType, issue: Issue): Refused {
+/** `depth`: how much of the path to a value its name has. */
+export function refused(schema: z.ZodType, issue: Issue, depth?: number): Refused {
   const root = describedBy(schema);
   const at = (path: readonly PropertyKey[]): Node[] => nodesAt(root, path);
   if (issue.code === "unrecognized_keys") return unknownField(issue, at(issue.path));
-  const field = shown(issue.path);
+  const field = shown(issue.path.slice(0, depth));
   const what = field === "" ? "The body" : field;
   const given = givenTo(issue);
   if (given === undefined) return { field, detail: `${what} is required and ${asked()}.` };

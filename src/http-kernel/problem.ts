@@ -123,11 +123,15 @@ const GONE =
 const UNFORESEEN = "Internal error. See the server log under this request's id.";
 
 /** Turns anything thrown into a problem that is safe to send. */
-export function problemOf(thrown: unknown): Problem {
+export function problemOf(thrown: unknown, method?: string): Problem {
   if (thrown instanceof Problem) return thrown;
   if (!(thrown instanceof HoldfastError)) return unforeseen(thrown);
   const { code } = thrown;
-  const status = STATUSES[code] ?? (code.endsWith("_NOT_FOUND") ? 404 : undefined);
+  // A GET has no body that could be unprocessable: its address is malformed.
+  const isAddress = code === "INVALID_ARGUMENT" && method === "GET";
+  const status = isAddress
+    ? 400
+    : (STATUSES[code] ?? (code.endsWith("_NOT_FOUND") ? 404 : undefined));
   if (status === undefined) return unforeseen(thrown);
   if (status === 503) {
     const detail = code === "STORE_GONE" ? GONE : code === "TOOK_TOO_LONG" ? thrown.message : AWAY;

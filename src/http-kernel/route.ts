@@ -171,9 +171,10 @@ function checked(
 
 const NAME_SHOWN_MAX = 100;
 
-function problemIn(status: number, schema: z.ZodType): (issue: z.core.$ZodIssue) => Problem {
+function problemIn(status: 400 | 422, schema: z.ZodType): (issue: z.core.$ZodIssue) => Problem {
   return (issue) => {
-    const { field, detail } = refused(schema, issue);
+    // A query repeats the name of a list, so its values have no numbers.
+    const { field, detail } = refused(schema, issue, status === 400 ? 1 : undefined);
     return new Problem({ status, code: "INVALID_ARGUMENT", detail, field: field || undefined });
   };
 }

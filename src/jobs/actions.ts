@@ -54,7 +54,7 @@ async function refusal(tx: Transaction, id: string, move: Refused): Promise<Erro
 export const STARTABLE: readonly Status[] = ["scheduled", "retry", "pending"];
 
 /** Jobs that one pause lets through and that are not claimed yet. */
-const LET_THROUGH_MAX = 1_000;
+export const LET_THROUGH_MAX = 1_000;
 
 export interface RunNow {
   /** The status before. */
@@ -116,7 +116,12 @@ async function letThrough(
      where ${engine.among(sql`id`, named)}
        and place < ${FIRST_UNTIL}
      order by place desc
-     limit ${LET_THROUGH_MAX}`);
+     limit ${LET_THROUGH_MAX + 1}`);
+  if (passing.length > LET_THROUGH_MAX) {
+    const many = LET_THROUGH_MAX.toLocaleString("en");
+    const detail = `is in the paused queue '${queue}', and ${many} of its jobs that were run now are not claimed yet`;
+    throw new IllegalMoveError({ id, move: "run now", status: "pending", detail });
+  }
   const ids = JSON.stringify(passing.map((row) => row.id));
   await tx.run(sql`update holdfast.queue set let_through = ${ids} where name = ${queue}`);
 }
@@ -243,7 +248,10 @@ export function deleteOne(
 
 // Replaying an ended job: a new job with its input.
 
-/** The tag that leads from a replay to the job, and by which a list finds all replays of it. */
+/**
+ * The tag that leads from a replay to the job, and by which a list finds all replays of it. It comes on top of as many tags
+ * as an application may give: none of those is dropped for it.
+ */
 function replayTag(id: string): string {
   return `${REPLAY_OF}${id}`;
 }

@@ -52,7 +52,7 @@ export const listOperations = {
       });
       return { ...page, isComplete: page.next === null };
     },
-    http: { method: "GET", path: "/api/v1/jobs", problems: [422] },
+    http: { method: "GET", path: "/api/v1/jobs" },
     agent:
       "Jobs by status, queue, task, key, tag, error, input or time. Continue with `next` while `isComplete` is false.",
   }),
@@ -75,7 +75,7 @@ export const listOperations = {
       const counted = await jobs.countSome(filter, { before: from, examine: most, shows });
       return { ...counted, isComplete: counted.next === null };
     },
-    http: { method: "GET", path: "/api/v1/jobs/count", problems: [422] },
+    http: { method: "GET", path: "/api/v1/jobs/count" },
     agent: "How many jobs match a filter.",
   }),
 };

@@ -269,7 +269,7 @@ export const scheduleOperations = {
     returns: "Nothing is stored.",
     result: s.object({ words: s.text(), nextRuns: s.list(s.instant) }),
     run: ({ store }, input) => preview(input, () => store.db.clock()),
-    http: { method: "GET", path: "/api/v1/schedule-preview", problems: [422] },
+    http: { method: "GET", path: "/api/v1/schedule-preview" },
     cli: {
       command: "schedules preview",
       about: "describe a timing in words and show when it would run; stores nothing",

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
+import { TAGS_MAX } from "../../src/core/name.ts";
 import type { Store } from "../../src/app/store.ts";
-import { STARTABLE } from "../../src/jobs/actions.ts";
+import { sql } from "../../src/database/sql.ts";
+import { LET_THROUGH_MAX, STARTABLE } from "../../src/jobs/actions.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -188,6 +190,27 @@ export const actions: Group = (open) => {
       assert.deepEqual(await store.jobs.claim(upTo(9)), []);
     });
 
+    test("a pause lets so many jobs through; one more is refused, and none of them is forgotten", async () => {
+      const { store, byHand } = await open();
+      const jobs = Array.from({ length: LET_THROUGH_MAX + 1 }, () => newJob());
+      await store.jobs.enqueue(jobs);
+      const [one] = idsOf(jobs);
+      await store.queues.pause("default", ada());
+      await store.jobs.runNow(one ?? "", ada());
+      const through = JSON.stringify(idsOf(jobs.slice(1)));
+      await byHand(sql`update holdfast.queue set let_through = ${through}`);
+      await byHand(sql`
+        update holdfast.ready set place = (select place from (select min(place) as place from holdfast.ready) o)`);
+      const before = await pictureOf(store, one ?? "");
+      await assert.rejects(store.jobs.runNow(one ?? "", ada()), {
+        code: "ILLEGAL_MOVE",
+        message: new RegExp(`^Job ${one} is in the paused queue 'default', and 1,000 of its jobs`),
+      });
+      assert.deepEqual(await pictureOf(store, one ?? ""), before);
+      const same = sql`update holdfast.queue set let_through = ${through} where let_through = ${through}`;
+      assert.equal(await byHand(same), 1);
+    });
+
     test("a second call with the same audit line changes nothing", async () => {
       const { store } = await open();
       const id = await jobIn(store, "scheduled");
@@ -368,6 +391,15 @@ export const actions: Group = (open) => {
       await store.jobs.replay({ id: newId, newId: third }, ada());
       const { tags, payload } = await mustFind(store, third);
       assert.deepEqual([tags, payload], [[`replay-of:${newId}`], '"new"']);
+    });
+
+    test("a job with as many tags as are allowed: all of them, and the one that leads back", async () => {
+      const { store } = await open();
+      const tags = Array.from({ length: TAGS_MAX }, (_, at) => `a${at}`);
+      const id = await jobIn(store, "done", { tags });
+      const newId = nextId();
+      await store.jobs.replay({ id, newId }, ada());
+      assert.deepEqual((await mustFind(store, newId)).tags, [...tags, `replay-of:${id}`]);
     });
 
     test("a second call with the same audit line makes no second job", async () => {

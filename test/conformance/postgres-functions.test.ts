@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
+import { kindOf } from "../../src/core/error-kind.ts";
 import { isId } from "../../src/core/id.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import type { JobRecord } from "../../src/jobs/store.ts";
@@ -64,6 +65,32 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     await assert.rejects(call(`tag('${id}', '${"x".repeat(65)}')`), { code: "22023" });
     assert.deepEqual((await mustFind(store, id)).tags, ["a", "b"]);
     assert.deepEqual(await call(`tag('${newJob().id}', 'a')`), [{ tag: null }]);
+  });
+
+  test("the fingerprint of an error is the one of the code", async () => {
+    const messages = [
+      "no answer from 'dhl' within 10 s",
+      'bad `x` and "y" at 10.0.0.1:5432, ada+b@example.org/7',
+      "plain",
+      "",
+      "first line\nsecond 7",
+      "Grüße, 東京 ٣ 7️⃣ \u{1F600} naïve1 \\ back \t tab",
+      "…1…, 'a', 2; 3/4.5:6",
+      `${"é".repeat(299)}'${"x".repeat(400)}' 12`,
+      "x".repeat(700),
+    ];
+    for (const name of ["Error", 'Carrier"Timeout', "N".repeat(300)]) {
+      for (const code of [undefined, "ETIMEDOUT", "c".repeat(300)]) {
+        for (const message of messages) {
+          const error = { name, message, ...(code === undefined ? {} : { code }) };
+          const [row] = await call<{ kind_of_error: string }>("kind_of_error($1, $2)", [
+            "order.ship@2",
+            JSON.stringify(error),
+          ]);
+          assert.equal(row?.kind_of_error, kindOf("order.ship@2", error).id, JSON.stringify(error));
+        }
+      }
+    }
   });
 
   test("a job that SQL enqueued is one like any other", async () => {

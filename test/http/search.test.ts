@@ -32,7 +32,10 @@ test("a list says how far it looked, and reads the rows on a screen by their ids
   const counted = await desk.get("/api/v1/jobs/count?status=pending&status=failed");
   assert.deepEqual(counted, { count: 1, examined: 1, isComplete: true, next: null });
   await desk.get("/api/v1/jobs?id=nonsense", 400);
-  await desk.get(`/api/v1/jobs?id=${id}&id=0199`, 422);
+  assert.equal((await desk.get(`/api/v1/jobs?id=${id}&id=0199`, 400)).field, "id[1]");
+  assert.equal((await desk.get("/api/v1/jobs?status=done&status=lost", 400)).field, "status");
+  assert.equal((await desk.get("/api/v1/jobs?endedSince=soon", 400)).field, "endedSince");
+  assert.equal((await desk.get("/api/v1/jobs/count?endedUntil=soon", 400)).field, "endedUntil");
   await desk.get("/api/v1/jobs?input=", 400);
   await desk.get("/api/v1/jobs/count?examine=1000000", 400);
   await desk.get("/api/v1/jobs?worker=w&colour=red", 400);

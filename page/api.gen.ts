@@ -2991,6 +2991,16 @@ export interface Writes {
     input: StartBulkRequest;
     result: BulkAction;
   };
+  /** Count the jobs that a bulk action would change, and get a token that starts it. */
+  "bulk/preview": {
+    input: PreviewBulkRequest;
+    result: PreviewBulkResponse;
+  };
+  /** Start the bulk action of a preview, for the jobs that matched then. */
+  "bulk/start": {
+    input: StartPreviewedBulkRequest;
+    result: BulkAction;
+  };
   /** Stop a bulk action; jobs that it has changed stay changed. */
   "bulk/{id}/stop": {
     input: {
@@ -3005,16 +3015,6 @@ export interface Writes {
       /** The id of a job or an item: a lower-case UUID. */
       readonly id: string;
     } & ResumeBulkRequest;
-    result: BulkAction;
-  };
-  /** Count the jobs that a bulk action would change, and get a token that starts it. */
-  "bulk/preview": {
-    input: PreviewBulkRequest;
-    result: PreviewBulkResponse;
-  };
-  /** Start the bulk action of a preview, for the jobs that matched then. */
-  "bulk/start": {
-    input: StartPreviewedBulkRequest;
     result: BulkAction;
   };
   /** Enqueue a job. */

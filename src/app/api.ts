@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { alertOperations } from "../alerts/operations.ts";
 import { auditOperations, sharedVerification, verifyOperations } from "../audit/operations.ts";
-import { previewRoutes } from "../bulk/preview-routes.ts";
-import { bulkRoutes } from "../bulk/routes.ts";
+import { bulkOperations } from "../bulk/operations.ts";
 import { Cached } from "../core/wait.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
@@ -177,7 +176,7 @@ function factsOf({ store, runtime, version, redaction }: Holdfast): () => Promis
 
 function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
-  const { store, runtime, jobs, leases, workers } = holdfast;
+  const { store, runtime, redaction, jobs, bulk, leases, workers } = holdfast;
   const tasks = byName(parts.tasks);
   const latest = new LatestCounts({
     runtime,
@@ -188,16 +187,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   });
   return [
     ...probeRoutes({ runtime, health, metrics }),
-    ...bulkRoutes(holdfast, onBulk),
-    ...previewRoutes(
-      {
-        bulk: holdfast.bulk,
-        redaction: holdfast.redaction,
-        runtime,
-        clock: () => store.db.clock(),
-      },
-      onBulk,
-    ),
+    ...routesOf({ bulk, redaction, runtime, store, wake: onBulk }, bulkOperations),
     ...routesOf<EnqueueApp>(
       {
         enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
@@ -208,7 +198,7 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ),
     // Before those of one job: `count` is no id.
     ...routesOf(holdfast, listOperations),
-    ...routesOf({ jobs, redaction: holdfast.redaction, definitions: tasks }, jobOperations),
+    ...routesOf({ jobs, redaction, definitions: tasks }, jobOperations),
     ...routesOf(holdfast, flowOperations),
     ...routesOf(
       {

@@ -125,8 +125,6 @@ export const operatorFields = {
   trace: passed<string>(),
 };
 
-export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
-
 /** The same with an actor that must be given. */
 export const auditedFields = { ...operatorFields, actor: needed(passed<Actor>()) };
 

@@ -1,8 +1,7 @@
 /** Bulk actions: retry, cancel, delete, move or reprioritise all jobs that match a filter, as an object with progress. */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { anyOperator, type OperatorOptions, operatorOptions } from "../audit/entry.ts";
 import type { Logger } from "../core/log.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { by, checkFunction, checkText, choice, optionsOf, passed, whole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { BulkCarrier, type CarrierParts } from "./carrier.ts";
 import { type BulkRequest, checkRequest } from "./request.ts";
@@ -14,7 +13,7 @@ export interface BulkListFilter {
   readonly status?: BulkStatus;
   /** The last id of the previous page. */
   readonly before?: string;
-  /** The most actions of the page. */
+  /** The most actions of the page. Default 50, at most 1,000. */
   readonly limit?: number;
 }
 
@@ -33,15 +32,13 @@ interface BulkParts {
   readonly newId: () => string;
 }
 
-const OPERATOR = new Set<string>(OPERATOR_OPTIONS);
+const listOptions = optionsOf<BulkListFilter>()({
+  status: choice(bulkStatuses),
+  before: by(checkText),
+  limit: whole(1, 1_000, 50),
+});
 
-const LIST_OPTIONS = new Set(["status", "before", "limit"]);
-
-const RUN_OPTIONS = new Set(["signal", "onProgress"]);
-
-const PAGE_MAX = 1_000;
-
-const PAGE_DEFAULT = 50;
+const runOptions = optionsOf<BulkRunOptions>()({ signal: passed(), onProgress: by(checkFunction) });
 
 /** No database has this many jobs: beyond it, the loop must be a bug. */
 const PAGES_MAX = 10_000_000;
@@ -68,9 +65,11 @@ export class BulkActions {
     /** The id of the action: a second call with the same id changes nothing. Default: a new id. */
     once?: string,
   ): Promise<BulkRecord> {
-    checkKnown(options, OPERATOR);
     const checked = checkRequest(request);
-    const operator = anyOperator(options, once === undefined ? this.#parts.newId : () => once);
+    const operator = anyOperator(
+      operatorOptions.read(options),
+      once === undefined ? this.#parts.newId : () => once,
+    );
     return record(await this.#parts.store.bulk.create(checked, operator));
   }
 
@@ -79,8 +78,7 @@ export class BulkActions {
     action: string | Pick<BulkRecord, "id">,
     options: BulkRunOptions = {},
   ): Promise<BulkRecord> {
-    checkKnown(options, RUN_OPTIONS);
-    const { signal, onProgress } = options;
+    const { signal, onProgress } = runOptions.read(options);
     const id = checkText("id", typeof action === "string" ? action : action?.id);
     let row = await this.#parts.store.bulk.get(id);
     for (let pages = 0; pages < PAGES_MAX; pages += 1) {
@@ -101,15 +99,7 @@ export class BulkActions {
 
   /** A page of actions, newest first. */
   async list(filter: BulkListFilter = {}): Promise<BulkRecord[]> {
-    checkKnown(filter, LIST_OPTIONS);
-    const { status, before, limit = PAGE_DEFAULT } = filter;
-    if (status !== undefined && !bulkStatuses.includes(status)) {
-      const problem = `must be one of ${bulkStatuses.join(", ")}.`;
-      throw new InvalidArgumentError({ field: "status", problem });
-    }
-    if (before !== undefined) checkText("before", before);
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return (await this.#parts.store.bulk.list({ ...filter, limit })).map(record);
+    return (await this.#parts.store.bulk.list(listOptions.read(filter))).map(record);
   }
 
   /** Stops an action between two chunks. What it has changed stays changed. */
@@ -123,9 +113,8 @@ export class BulkActions {
   }
 
   #turn(id: string, options: OperatorOptions, once: string | undefined) {
-    checkKnown(options, OPERATOR);
     const newId = once === undefined ? this.#parts.newId : () => once;
-    return [checkText("id", id), anyOperator(options, newId)] as const;
+    return [checkText("id", id), anyOperator(operatorOptions.read(options), newId)] as const;
   }
 }
 

@@ -4,10 +4,8 @@
  */
 import { Command } from "commander";
 import { HoldfastError, IllegalMoveError } from "../core/errors.ts";
-import { isId } from "../core/id.ts";
 import { finalStatuses } from "../core/job.ts";
-import { type JobFieldName, textOf } from "../core/job-query.ts";
-import { systemRuntime } from "../core/runtime.ts";
+import type { JobFieldName } from "../core/job-query.ts";
 import { type FilterFlags, filterFlags } from "../jobs/filter-flags.ts";
 import { pairsOf } from "../jobs/shapes.ts";
 import { type App as JobsApp, eachJob, type Handled, unknownNames } from "../jobs/command.ts";
@@ -18,9 +16,8 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { wholeId } from "../terminal/ids.ts";
 import { BadUsageError, InterruptedError, SomeFailed } from "../terminal/failure.ts";
-import { count, counted, printable, relative, table } from "../terminal/table.ts";
+import { count, printable } from "../terminal/table.ts";
 import {
   type CommandKit,
   type DatabaseOptions,
@@ -30,13 +27,11 @@ import {
   type Terminal,
   urlOption,
 } from "../terminal/terminal.ts";
-import type { BulkActions } from "./bulk.ts";
-import { BulkNotFoundError, type BulkRecord } from "./store.ts";
-import type { BulkAction, BulkFilter, BulkRequest } from "./request.ts";
+import { type BulkApp, bulkOperations, sentenceOf, wholeBulkId } from "./operations.ts";
+import type { BulkFilter, BulkRequest } from "./request.ts";
+import type { BulkRecord } from "./store.ts";
 
-interface App extends JobsApp {
-  readonly bulk: BulkActions;
-}
+type App = JobsApp & BulkApp;
 
 type Kit = CommandKit<App>;
 
@@ -47,10 +42,6 @@ interface BulkCliOptions extends FilterFlags {
 }
 
 type FilterCommandOptions = DatabaseOptions & ReasonOptions & BulkCliOptions;
-
-const LIMIT_DEFAULT = 20;
-
-const PREFIX_PAGE = 1_000;
 
 function filterOptions(command: Command, except: readonly JobFieldName[] = []): Command {
   return filterFlags(command, ["id", ...except])
@@ -218,37 +209,13 @@ async function retry(
 
 // `holdfast bulk`: the stored actions, and those that have no command of their own.
 
-export function bulkCommand(kit: Kit): Command {
-  const command = new Command("bulk").description(
-    "delete, move or reprioritize many jobs; list, stop and resume bulk actions",
-  );
-  command.addCommand(listCommand(kit), { isDefault: true });
-  command.addCommand(showCommand(kit));
-  command.addCommand(deleteCommand(kit));
-  command.addCommand(moveCommand(kit));
-  command.addCommand(priorityCommand(kit));
-  for (const turn of ["stop", "resume"] as const) command.addCommand(turnCommand(kit, turn));
-  return command;
-}
+const { list, get, stop } = bulkOperations;
 
-function listCommand(kit: Kit): Command {
-  return new Command("list")
-    .description("list bulk actions, newest first")
-    .option("--limit <n>", "maximum number of actions", wholeNumber, LIMIT_DEFAULT)
-    .addOption(urlOption())
-    .action((options: DatabaseOptions & { limit: number }) => list(kit, options));
-}
-
-function showCommand(kit: Kit): Command {
-  return new Command("show")
-    .description("show a bulk action and its progress")
-    .argument("<id>", "its id, or an unambiguous prefix")
-    .addOption(urlOption())
-    .action(async (typed: string, { url }: DatabaseOptions) => {
-      await using holdfast = await kit.open(url);
-      show(kit.terminal, await holdfast.bulk.get(await bulkId(holdfast.bulk, typed)));
-    });
-}
+export const bulkCommands = {
+  name: "bulk",
+  about: "delete, move or reprioritize many jobs; list, stop and resume bulk actions",
+  parts: [list, get, deleteCommand, moveCommand, priorityCommand, stop, resumeCommand],
+};
 
 function deleteCommand(kit: Kit): Command {
   const command = new Command("delete").description("delete ended jobs that match a filter");
@@ -279,19 +246,18 @@ function priorityCommand(kit: Kit): Command {
   );
 }
 
-function turnCommand(kit: Kit, turn: "stop" | "resume"): Command {
-  return new Command(turn)
-    .description(turn === "stop" ? "stop a bulk action" : "resume a stopped bulk action")
+function resumeCommand(kit: Kit): Command {
+  return new Command("resume")
+    .description("resume a stopped bulk action")
     .argument("<id>", "its id, or an unambiguous prefix")
     .addOption(reasonOption())
     .addOption(urlOption())
     .action(async (typed: string, { url, ...why }: DatabaseOptions & ReasonOptions) => {
       await using holdfast = await kit.open(url);
-      const id = await bulkId(holdfast.bulk, typed);
-      const action = await holdfast.bulk[turn](id, { actor: actorName(), ...why });
+      const id = await wholeBulkId(holdfast, typed);
+      const action = await holdfast.bulk.resume(id, { actor: actorName(), ...why });
       using signals = listenForSignals();
-      if (turn === "resume") await follow({ terminal: kit.terminal, holdfast }, action, signals);
-      else show(kit.terminal, action);
+      await follow({ terminal: kit.terminal, holdfast }, action, signals);
     });
 }
 
@@ -343,7 +309,7 @@ async function follow(
   });
   const ended = await holdfast.bulk.run(action, {
     signal: ending.signal,
-    onProgress: (now) => terminal.progress(`${count(now.looked)} checked. ${sentence(now)}`),
+    onProgress: (now) => terminal.progress(`${count(now.looked)} checked. ${sentenceOf(now)}`),
   });
   terminal.progress("");
   const isCut = heard.signal !== null && ended.status === "running";
@@ -351,10 +317,10 @@ async function follow(
   if (terminal.json) terminal.printJson(last);
   else {
     const unknown = last.matched === 0 ? await unknownNames(holdfast, action.filter) : "";
-    terminal.print(printable(`${sentence(last)}${unknown}`));
+    terminal.print(printable(`${sentenceOf(last)}${unknown}`));
   }
   if (heard.signal !== null && last.status === "stopped") {
-    const left = `${sentence(last)} The remaining jobs are unchanged. Continue with: holdfast bulk resume ${last.id}`;
+    const left = `${sentenceOf(last)} The remaining jobs are unchanged. Continue with: holdfast bulk resume ${last.id}`;
     throw new InterruptedError(heard.signal, left);
   }
   if (last.status === "failed") throw new HoldfastError("BULK_FAILED", last.error ?? "It failed.");
@@ -362,101 +328,4 @@ async function follow(
     ({ code, message }) => new HoldfastError(code, message),
   );
   if (first !== undefined) throw new SomeFailed([first, ...more]);
-}
-
-const DONE: Readonly<Record<BulkAction, string>> = {
-  retry: "Retried",
-  cancel: "Cancelled",
-  delete: "Deleted",
-  move: "Moved",
-  priority: "Reprioritised",
-};
-
-function sentence({ action, dryRun, matched, changed }: BulkRecord): string {
-  if (dryRun) return `${counted(matched, "job")} would be ${DONE[action].toLowerCase()}.`;
-  const others = matched - changed;
-  const rest =
-    others === 0 ? "" : ` ${counted(others, "job")} could not be, or had changed in the meantime.`;
-  return `${DONE[action]} ${counted(changed, "job")}.${rest}`;
-}
-
-async function list(
-  { terminal, open }: Kit,
-  { url, limit }: DatabaseOptions & { readonly limit: number },
-): Promise<void> {
-  await using holdfast = await open(url);
-  const actions = await holdfast.bulk.list({ limit });
-  if (terminal.json) terminal.printJson({ actions });
-  else if (actions.length === 0) terminal.print("No bulk actions.");
-  else {
-    const now = systemRuntime.now();
-    const lines = table({
-      columns: [
-        { title: "ID" },
-        { title: "ACTION" },
-        { title: "STATUS" },
-        { title: "STARTED", align: "right" },
-        { title: "MATCHED", align: "right" },
-        { title: "CHANGED", align: "right" },
-        { title: "BY", flexible: true },
-        { title: "FILTER", flexible: true },
-      ],
-      rows: actions.map((action) => [
-        action.id,
-        action.dryRun ? `${action.action} (dry run)` : action.action,
-        action.status,
-        relative(action.createdAt, now),
-        count(action.matched),
-        count(action.changed),
-        action.actor,
-        textOf(action.filter),
-      ]),
-      width: terminal.columns,
-      paintTitle: terminal.colors.bold,
-    });
-    terminal.print(...lines);
-  }
-}
-
-function show(terminal: Terminal, action: BulkRecord): void {
-  if (terminal.json) {
-    terminal.printJson(action);
-    return;
-  }
-  const now = systemRuntime.now();
-  const { colors } = terminal;
-  const lines: Record<string, string | null> = {
-    status: action.status,
-    filter: textOf(action.filter),
-    queue: action.terms.queue ?? null,
-    priority: action.terms.priority === undefined ? null : String(action.terms.priority),
-    by: `${action.actor}${action.reason === null ? "" : `: ${action.reason}`}`,
-    started: relative(action.createdAt, now),
-    changed: relative(action.changedAt, now),
-    checked: count(action.looked),
-    error: action.error,
-  };
-  terminal.print(
-    `${colors.bold(action.action)} ${action.id}`,
-    ...Object.entries(lines).flatMap(([name, text]) =>
-      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${printable(text)}`],
-    ),
-    sentence(action),
-    ...action.refusals.map(({ id, message }) => printable(`  ${id}: ${message}`)),
-  );
-}
-
-function bulkId(bulk: BulkActions, typed: string): Promise<string> {
-  if (isId(typed)) return Promise.resolve(typed);
-  return wholeId(typed, {
-    what: "bulk action",
-    find: async (prefix, limit) => {
-      const found = await bulk.list({ limit: PREFIX_PAGE });
-      const fitting = found.filter(({ id }) => id.startsWith(prefix.toLowerCase()));
-      return fitting
-        .slice(0, limit)
-        .map(({ id, action, status }) => ({ id, about: `${status} ${action}` }));
-    },
-    notFound: (id) => new BulkNotFoundError({ id }),
-  });
 }

@@ -15,8 +15,7 @@ import { BulkNotFoundError, type BulkRecord } from "./store.ts";
 export interface PreviewParts {
   readonly bulk: Pick<BulkActions, "start" | "run" | "get">;
   readonly runtime: Runtime;
-  /** The clock of the database. */
-  readonly clock: () => Promise<number>;
+  readonly store: { readonly db: { clock(): Promise<number> } };
 }
 
 /** How long a request waits for the count, which goes on in the background. */
@@ -52,14 +51,14 @@ export async function previewBulk(
 
 /** A second call returns the action of the first. */
 export async function startPreviewed(
-  { bulk, clock }: PreviewParts,
+  { bulk, store }: PreviewParts,
   token: string,
   options: OperatorOptions,
 ): Promise<BulkRecord> {
   const preview = await bulk.get(token);
   const id = calledId(token);
   const started = await bulk.get(id).catch(unlessMissing);
-  const problem = whyUnusable(preview, options, await clock());
+  const problem = whyUnusable(preview, options, await store.db.clock());
   if (problem !== null) throw new PreviewUnusableError(problem);
   if (started !== null) return started;
   const { action, terms, filter, createdAt } = preview;

@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "../core/errors.ts";
 import { finalStatuses, moves, type Status } from "../core/job.ts";
 import { jobFieldNames } from "../core/job-query.ts";
 import { checkQueue } from "../core/name.ts";
-import { checkBoolean, checkKnown, checkWhole } from "../core/options.ts";
+import { by, checkBoolean, needed, optionsOf, passed, whole, yes } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { PRIORITY_MAX } from "../jobs/after.ts";
 import { type CheckedFilter, checkFilter, type JobFilter } from "../jobs/filter.ts";
@@ -60,14 +60,6 @@ export type BulkRequest = {
     }
 );
 
-const OF_ACTION: Readonly<Record<BulkAction, readonly string[]>> = {
-  retry: ["attempts", "withCalled"],
-  cancel: [],
-  delete: [],
-  move: ["queue"],
-  priority: ["priority"],
-};
-
 const UNCLAIMED: readonly Status[] = ["scheduled", "retry", "waiting", "pending"];
 
 /** What an action can change. */
@@ -107,17 +99,36 @@ export interface CheckedRequest {
   readonly dryRun: boolean;
 }
 
+type RequestOf<Action> = Extract<BulkRequest, { readonly action: Action }>;
+
+const common = {
+  action: passed<BulkAction>(),
+  filter: needed(by((_field, given: BulkFilter) => checkBulkFilter(given))),
+  dryRun: yes(false),
+};
+
+const alone = optionsOf<RequestOf<"cancel" | "delete">>()(common);
+
+const requests = {
+  retry: optionsOf<RequestOf<"retry">>()({
+    ...common,
+    attempts: whole(1, ATTEMPTS_MAX, retryPolicy().maxAttempts),
+    withCalled: by(checkBoolean),
+  }),
+  cancel: alone,
+  delete: alone,
+  move: optionsOf<RequestOf<"move">>()({ ...common, queue: needed(by(checkQueue)) }),
+  priority: optionsOf<RequestOf<"priority">>()({
+    ...common,
+    priority: needed(whole(-PRIORITY_MAX, PRIORITY_MAX)),
+  }),
+};
+
 export function checkRequest(request: BulkRequest): CheckedRequest {
   const action = checkAction(request);
-  checkKnown(request, new Set(["action", "filter", "dryRun", ...OF_ACTION[action]]));
-  const filter = checkBulkFilter(request.filter);
+  const { action: _action, filter, dryRun, ...terms } = requests[action].read(request as never);
   statusesOf(action, filter);
-  return {
-    action,
-    filter,
-    terms: termsOf(request),
-    dryRun: request.dryRun === undefined ? false : checkBoolean("dryRun", request.dryRun),
-  };
+  return { action, filter, terms, dryRun };
 }
 
 function checkBulkFilter(given: BulkFilter): StoredFilter {
@@ -137,25 +148,6 @@ function checkAction(request: BulkRequest): BulkAction {
   if (action !== undefined && bulkActions.includes(action)) return action;
   const problem = `must be one of ${bulkActions.join(", ")}.`;
   throw new InvalidArgumentError({ field: "action", problem });
-}
-
-function termsOf(request: BulkRequest): BulkTerms {
-  switch (request.action) {
-    case "retry": {
-      const { attempts = retryPolicy().maxAttempts, withCalled } = request;
-      checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
-      if (withCalled === undefined) return { attempts };
-      return { attempts, withCalled: checkBoolean("withCalled", withCalled) };
-    }
-    case "move":
-      return { queue: checkQueue("queue", request.queue) };
-    case "priority": {
-      const range = { least: -PRIORITY_MAX, most: PRIORITY_MAX };
-      return { priority: checkWhole("priority", request.priority, range) };
-    }
-    default:
-      return {};
-  }
 }
 
 /** The statuses of the jobs that match. Throws if the action cannot change jobs of one of the wanted. */

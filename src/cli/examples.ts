@@ -23,12 +23,9 @@ cancel --queue reports --status scheduled --reason 'wrong month'
 flows enqueue nightly flow.json
 rerun 01890a5d --from charge --confirm charge --dry-run
 rerun 01890a5d --from-start --input '{"month":2}'
-bulk list
-bulk show 01890a5d
 bulk delete --status done --ended-until 7d --dry-run
 bulk move --to slow --task report.build
 bulk priority --to 10 --task report.build
-bulk stop 01890a5d --reason 'wrong filter'
 bulk resume 01890a5d
 top
 top --once

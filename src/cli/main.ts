@@ -35,7 +35,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   flows: async () => groupOf((await import("../flows/command.ts")).flowCommands),
   rerun: async () => (await import("../steps/command.ts")).rerunCommand,
   errors: async () => groupOf((await import("../error-kinds/operations.ts")).errorCommands),
-  bulk: async () => (await import("../bulk/command.ts")).bulkCommand,
+  bulk: async () => groupOf((await import("../bulk/command.ts")).bulkCommands),
   status: async () =>
     commandOf((await import("../dashboard/operations.ts")).statusOperations.status),
   stats: async () => commandOf((await import("../stats/operations.ts")).statsCommand),

@@ -12,12 +12,6 @@ interface Around {
   readonly example?: string;
 }
 
-export function checkKnown(options: object, known: ReadonlySet<string>, around?: Around): void {
-  for (const name of namesOf(options, around)) {
-    if (!known.has(name)) throw unknownOption(name, known, around);
-  }
-}
-
 function namesOf(options: object, around: Around | undefined): string[] {
   if (typeof options === "object" && options !== null && !Array.isArray(options))
     return Object.keys(options);

@@ -101,7 +101,7 @@ export const errorOperations = {
         state: { about: "only these", initial: "open" },
         limit: { about: "maximum number of kinds", initial: 20 },
       },
-      examples: ["errors", "errors list --state resolved"],
+      examples: ["errors list", "errors list --state resolved"],
       after: `
 Workers count errors when a minute is over. A kind is one task, error name and
 code, and a message that differs in values only. 'holdfast jobs --kind <id>'

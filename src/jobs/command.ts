@@ -24,7 +24,8 @@ import {
   urlOption,
 } from "../terminal/terminal.ts";
 import { type FilterFlags, filterFlags } from "./filter-flags.ts";
-import { type Jobs, type JobSummary, PAGE_MAX } from "./jobs.ts";
+import { PAGE_MAX } from "./filter.ts";
+import type { Jobs, JobSummary } from "./jobs.ts";
 import { pairsOf } from "./shapes.ts";
 
 /** Workers and counts know names of queues and tasks that no job has. */

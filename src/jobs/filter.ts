@@ -5,7 +5,16 @@ import { idRange, isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
 import { isList, type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.ts";
 import { checkKey, checkName, checkTags, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkList, checkWords } from "../core/options.ts";
+import {
+  by,
+  type Checked,
+  checkList,
+  checkText,
+  checkWords,
+  type Option,
+  optionsOf,
+  whole,
+} from "../core/options.ts";
 
 /** Which jobs. A job must match all given fields. Jobs of Holdfast itself match only by queue, task, key, kind or id. */
 export interface JobFilter {
@@ -88,8 +97,8 @@ export interface CheckedFilter extends JobFilter {
 export const FILTER_TEXT_MAX = 1_000;
 export const FILTER_IDS_MAX = 1_000;
 
-const KNOWN = new Set<string>(jobFieldNames);
-const LISTED: ReadonlySet<string> = new Set([...KNOWN, "before", "limit"]);
+export const PAGE_DEFAULT = 50;
+export const PAGE_MAX = 1_000;
 
 const RANGES = [
   ["enqueuedSince", "enqueuedUntil"],
@@ -97,18 +106,34 @@ const RANGES = [
   ["endedSince", "endedUntil"],
 ] as const;
 
-/** Refuses unknown options of a list; the filter and the page are checked apart. */
-export function checkListed(options: JobListFilter): void {
-  checkKnown(options, LISTED);
+type FieldTable = {
+  readonly [Name in keyof Required<JobFilter>]: Option<
+    Exclude<JobFilter[Name], undefined>,
+    Exclude<CheckedFilter[Name], undefined>
+  >;
+};
+
+// A message names the field alone: it may come from an address or a flag.
+const fields = Object.fromEntries(
+  jobFieldNames.map((name) => [name, by((_field, value: never) => checkValue(name, value))]),
+) as unknown as FieldTable;
+
+const filterOptions = optionsOf<JobFilter>()(fields);
+
+const listOptions = optionsOf<JobListFilter>()({
+  ...fields,
+  before: by(checkText),
+  limit: whole(1, PAGE_MAX, PAGE_DEFAULT),
+});
+
+/** A filter and a page. */
+export function checkListed(options: JobListFilter): Checked<typeof listOptions.table> {
+  return listOptions.read(options);
 }
 
 /** Refuses unknown fields and wrong values. `field` is the option that holds the filter, unless the options are the filter. */
 export function checkFilter(filter: JobFilter, field = "options"): CheckedFilter {
-  checkKnown(filter, KNOWN, { field, example: '{ task: "mail.send" }' });
-  const given = Object.entries(filter).filter(([, value]) => value !== undefined);
-  const checked = Object.fromEntries(
-    given.map(([name, value]) => [name, checkValue(name as JobFieldName, value as never)]),
-  ) as CheckedFilter;
+  const checked = filterOptions.read(filter, { field, example: '{ task: "mail.send" }' });
   for (const [begin, end] of RANGES) {
     const { [begin]: since = -1, [end]: until = Number.POSITIVE_INFINITY } = checked;
     if (since >= until) throw refused(end, `must be after ${begin}.`);
@@ -187,7 +212,7 @@ export function readFilter(
 ): CheckedFilter {
   const filter: Record<string, string | number | string[]> = {};
   for (const [name, text] of given) {
-    if (!KNOWN.has(name)) {
+    if (!Object.hasOwn(jobFields, name)) {
       throw refused(name, `is not a field of jobs. The fields are: ${jobFieldNames.join(", ")}.`);
     }
     if (text === "") throw refused(name, "must not be empty.");

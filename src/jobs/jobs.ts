@@ -14,7 +14,7 @@ import { shortIds } from "../core/id.ts";
 import { type Status, traceId } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
-import { checkText, checkWhole, choice, optionsOf, whole, yes } from "../core/options.ts";
+import { checkText, choice, optionsOf, whole, yes } from "../core/options.ts";
 import {
   readReport,
   type Report,
@@ -40,7 +40,7 @@ import {
   stepName,
 } from "./options.ts";
 import { calledFirst, type Results } from "./results.ts";
-import { type JobsStore, PAGE_DEFAULT } from "./sql-jobs.ts";
+import type { JobsStore } from "./sql-jobs.ts";
 import { startOf } from "./after.ts";
 import type { AttemptFacts, JobFacts, JobSummary as JobRow, Unclaimable } from "./store.ts";
 import {
@@ -48,6 +48,8 @@ import {
   type CheckedFilter,
   type JobFilter,
   type JobListFilter,
+  PAGE_DEFAULT,
+  PAGE_MAX,
   readFilter,
 } from "./filter.ts";
 
@@ -138,8 +140,6 @@ export interface StepView extends StepFacts {
   /** What the step returned; undefined: nothing, or it has not ended. */
   readonly result: unknown;
 }
-
-export const PAGE_MAX = 1_000;
 
 const limitOption = whole(1, PAGE_MAX, PAGE_DEFAULT);
 
@@ -272,11 +272,7 @@ export class Jobs {
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
   async list(filter: JobListFilter = {}): Promise<JobSummary[]> {
-    checkListed(filter);
-    const { before, limit = PAGE_DEFAULT } = filter;
-    if (before !== undefined) checkText("before", before);
-    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return (await this.#store.jobs.list(filter)).map(summaryOf);
+    return (await this.#store.jobs.list(checkListed(filter))).map(summaryOf);
   }
 
   /** How many jobs match. It looks at all jobs that the filter's indexes leave, which takes a second for some millions. */

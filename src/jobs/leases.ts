@@ -27,7 +27,7 @@ import { backoffMs, DEFAULT_RETRY } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
-import { PAGE_MAX } from "./jobs.ts";
+import { PAGE_MAX } from "./filter.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type { LeaseRecord, LeasesFilter, Settled, Wanted } from "./store.ts";
 

@@ -31,7 +31,7 @@ import {
 import { type ClaimRules, type JobHooks, type MoveContext, underRules } from "./hooks.ts";
 import { delayOf, inMsOf, readAgeing, type Revision, revisions } from "./rows.ts";
 import * as inspect from "./list.ts";
-import { checkFilter, type JobFilter, type JobListFilter } from "./filter.ts";
+import { checkFilter, type JobFilter, type JobListFilter, PAGE_DEFAULT } from "./filter.ts";
 import * as maintenance from "./maintenance.ts";
 import {
   confirmed,
@@ -70,8 +70,6 @@ import type {
 
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
-
-export const PAGE_DEFAULT = 50;
 
 /** Jobs that others wait for, settled in one transaction. */
 const TOGETHER_MAX = 64;

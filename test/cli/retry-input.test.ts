@@ -37,7 +37,7 @@ suite("holdfast retry --input, errors and rerun", () => {
     const listed = (await desk.holdfast(["errors"])).stdout;
     assert.match(
       listed,
-      /^FAILED +RETRIED +TASK[^]*1 +0 +mail\.send +GIVE_UP \(new\)[^]*no such address\n\n1 kind\./,
+      /^ID +FAILED +RETRIED +TASK[^]*1 +0 +mail\.send +GIVE_UP \(new\)[^]*no such address\n\n1 kind\./,
     );
     assert.deepEqual((await desk.json(["errors", "--state", "muted"])).groups, []);
   });

@@ -40,6 +40,8 @@ const NO_SCRIPT = new Set(["start", "work", "serve", "mcp", "demo", "verify", "t
 /** Routes that only the server has, or that stream. */
 const NO_REQUEST = new Set(["GET /health", "GET /live", "GET /ready", "GET /metrics"]);
 
+const ID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/;
+
 class Output extends Writable {
   text = "";
 
@@ -187,8 +189,11 @@ suite("golden", () => {
       await using surfaces = await Surfaces.open(own, now);
       const recorded = readScript(path);
       const answered: Step[] = [];
+      let last = "";
       for (const step of recorded) {
-        const answer = isRequest(step) ? await surfaces.answer(withIds(step.line, names)) : "";
+        const line = withIds(step.line, { ...names, last });
+        const answer = isRequest(step) ? await surfaces.answer(line) : "";
+        [last = ""] = ID.exec(answer) ?? [];
         answered.push({ ...step, answer: plain(answer, names, own).trimEnd() });
       }
       if (RECORDS) writeScript(path, answered);

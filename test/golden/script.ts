@@ -81,7 +81,7 @@ export function plain(text: string, names: Names, folder: string): string {
     .replaceAll(/ +$/gm, "");
 }
 
-/** The ids that `{failed}` in a line stands for. */
+/** The ids that `{failed}` in a line stands for; `{last}` is the first one of the answer before. */
 export function withIds(line: string, names: Names): string {
   return line.replaceAll(/\{(\w+)\}/g, (whole, name: string) => names[name] ?? whole);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { defineTask, GiveUpError } from "../../src/index.ts";
 import { statuses } from "../../src/core/job.ts";
-import { PAGE_MAX } from "../../src/jobs/jobs.ts";
+import { PAGE_MAX } from "../../src/jobs/filter.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "./observe.ts";

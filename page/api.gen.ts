@@ -72,6 +72,8 @@ export type AttemptOfBuild = {
   readonly traceId: string;
   readonly error: ErrorRecord | null;
   readonly build: string | null;
+  /** The kind of its error, as the list of errors has it. */
+  readonly kind: string | null;
 };
 
 /** One entry of the audit log. */
@@ -90,6 +92,22 @@ export type AuditLine = {
   readonly detail: string | null;
   readonly previousHash: string | null;
   readonly hash: string | null;
+};
+
+export type BackingOffFacts = {
+  /** Milliseconds since the Unix epoch. */
+  readonly until: number;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly error: string | null;
+};
+
+export type BehindFacts = {
+  readonly queue: string;
+  readonly lane: string | null;
+  readonly before: number;
+  readonly isMore: boolean;
+  readonly busy: BusyFacts | null;
 };
 
 /** An action on all jobs that match a filter. Workers and servers carry it out in the background; the counts show its progress. */
@@ -178,6 +196,11 @@ export type BulkFilter = {
   readonly all?: boolean;
 };
 
+export type BusyFacts = {
+  readonly workers: readonly string[];
+  readonly places: number;
+};
+
 /** A job that only shows that jobs run. */
 export type Canary = {
   readonly queue: string;
@@ -209,6 +232,18 @@ export type CancelJobResponse = {
   readonly status: Status;
 };
 
+export type CancellingFacts = {
+  readonly worker: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly claimedAt: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lockedUntil: number;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly requestedAt: number;
+};
+
 export type ChangeChildrenRequest = {
   readonly changes: readonly {
     /** The id of a job or an item: a lower-case UUID. */
@@ -231,6 +266,23 @@ export type ChildrenIn = {
   readonly status: string;
   readonly isFinal: boolean;
   readonly children: number;
+};
+
+export type ConcurrencyLimitFacts = {
+  readonly queue: string;
+  readonly of: "queue" | "lane" | "task";
+  /** Of the lane or the task. */
+  readonly name: string | null;
+  readonly limit: number;
+  readonly running: number;
+  readonly longest: {
+    /** The id of a job or an item: a lower-case UUID. */
+    readonly job: string;
+    readonly task: string;
+    readonly worker: string;
+    /** Milliseconds since the Unix epoch. */
+    readonly claimedAt: number;
+  } | null;
 };
 
 export type CountItemsResponse = {
@@ -357,6 +409,11 @@ export type Drift = {
   }[];
 };
 
+export type DueFacts = {
+  /** Milliseconds since the Unix epoch. */
+  readonly dueAt: number;
+};
+
 export type EditJobRequest = {
   /** Replaces the input; the old one is kept. */
   readonly input?: unknown;
@@ -410,6 +467,15 @@ export type EditScheduleRequest = {
   readonly reason?: string;
 };
 
+export type EffectInDoubtFacts = {
+  readonly effects: readonly {
+    readonly name: string;
+    readonly occurrence: number;
+    /** Milliseconds since the Unix epoch. */
+    readonly begunAt: number;
+  }[];
+};
+
 export type EmitEventRequest = {
   readonly name: string;
   readonly key: string;
@@ -419,6 +485,23 @@ export type EmitEventRequest = {
 export type EmitEventResponse = {
   readonly first: boolean;
   readonly woken: number;
+};
+
+export type EmptyFacts = {
+  /** At most 1,000 are counted. */
+  readonly running: {
+    readonly count: number;
+    readonly isMore: boolean;
+  };
+};
+
+export type EndedFacts = {
+  readonly status: "done" | "failed" | "cancelled";
+  /** Milliseconds since the Unix epoch. */
+  readonly finishedAt: number;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly error: string | null;
 };
 
 export type EnqueueBatchRequest = {
@@ -558,15 +641,159 @@ export type ErrorRecord = {
   };
 };
 
+export type ExpiredFacts = {
+  readonly startBy: number | null;
+  readonly finishedAt: number | null;
+};
+
 /** Why a job does not run. */
 export type Explanation = {
   /** The id of a job or an item: a lower-case UUID. */
   readonly job: string;
-  readonly reason: "running" | "cancelling" | "lease-expired" | "ended" | "expired" | "scheduled" | "due" | "backing-off" | "waits-for-jobs" | "waits-for-event" | "sleeping" | "effect-in-doubt" | "stuck" | "paused" | "no-worker" | "workers-paused" | "concurrency-limit" | "rate-limit" | "workers-busy" | "behind" | "next";
+  readonly reason: "running";
   /** The reason in English, with its facts. */
   readonly sentence: string;
-  /** The facts of the reason; instants are milliseconds since 1970. */
-  readonly facts: Readonly<Record<string, unknown>>;
+  readonly facts: RunningFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "cancelling";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: CancellingFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "lease-expired";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: LeaseExpiredFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "ended";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: EndedFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "expired";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ExpiredFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "scheduled";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ScheduledFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "due";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: DueFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "backing-off";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BackingOffFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "waits-for-jobs";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WaitsForJobsFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "waits-for-event";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WaitsForEventFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "sleeping";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: SleepingFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "effect-in-doubt";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: EffectInDoubtFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "stuck";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: StuckFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: PausedFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "no-worker";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: NoWorkerFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "workers-paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WorkersPausedFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "concurrency-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ConcurrencyLimitFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "rate-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: RateLimitFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "workers-busy";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BusyFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "behind";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BehindFacts;
+} | {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly reason: "next";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: NextFacts;
 };
 
 export type ExtendLeaseRequest = {
@@ -729,6 +956,17 @@ export type HealthResponse = {
   readonly status: string;
 };
 
+export type HeldFacts = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly job: string;
+  readonly because: JobExplanation;
+  /** At most 1,000 are counted. */
+  readonly pending: {
+    readonly count: number;
+    readonly isMore: boolean;
+  };
+};
+
 /** An earlier input of a job. */
 export type InputRevision = {
   readonly revision: number;
@@ -843,16 +1081,116 @@ export type JobEventsResponse = {
 };
 
 export type JobExplanation = {
-  readonly reason: "running" | "cancelling" | "lease-expired" | "ended" | "expired" | "scheduled" | "due" | "backing-off" | "waits-for-jobs" | "waits-for-event" | "sleeping" | "effect-in-doubt" | "stuck" | "paused" | "no-worker" | "workers-paused" | "concurrency-limit" | "rate-limit" | "workers-busy" | "behind" | "next";
+  readonly reason: "running";
   /** The reason in English, with its facts. */
   readonly sentence: string;
-  /** The facts of the reason; instants are milliseconds since 1970. */
-  readonly facts: Readonly<Record<string, unknown>>;
+  readonly facts: RunningFacts;
+} | {
+  readonly reason: "cancelling";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: CancellingFacts;
+} | {
+  readonly reason: "lease-expired";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: LeaseExpiredFacts;
+} | {
+  readonly reason: "ended";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: EndedFacts;
+} | {
+  readonly reason: "expired";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ExpiredFacts;
+} | {
+  readonly reason: "scheduled";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ScheduledFacts;
+} | {
+  readonly reason: "due";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: DueFacts;
+} | {
+  readonly reason: "backing-off";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BackingOffFacts;
+} | {
+  readonly reason: "waits-for-jobs";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WaitsForJobsFacts;
+} | {
+  readonly reason: "waits-for-event";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WaitsForEventFacts;
+} | {
+  readonly reason: "sleeping";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: SleepingFacts;
+} | {
+  readonly reason: "effect-in-doubt";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: EffectInDoubtFacts;
+} | {
+  readonly reason: "stuck";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: StuckFacts;
+} | {
+  readonly reason: "paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: PausedFacts;
+} | {
+  readonly reason: "no-worker";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: NoWorkerFacts;
+} | {
+  readonly reason: "workers-paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WorkersPausedFacts;
+} | {
+  readonly reason: "concurrency-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ConcurrencyLimitFacts;
+} | {
+  readonly reason: "rate-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: RateLimitFacts;
+} | {
+  readonly reason: "workers-busy";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BusyFacts;
+} | {
+  readonly reason: "behind";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BehindFacts;
+} | {
+  readonly reason: "next";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: NextFacts;
 };
 
 /** Everything about one job. */
 export type JobStory = {
   readonly job: Job;
+  /** The newest 20, oldest first. */
   readonly attempts: readonly AttemptOfBuild[];
   readonly steps: readonly Step[];
   readonly inputs: readonly InputRevision[];
@@ -880,7 +1218,6 @@ export type JobStory = {
     readonly count: number;
   } | null;
   readonly audit: readonly AuditLine[];
-  readonly canRunNow: boolean;
   /** Where a task blocks the event loop of the worker that runs it. */
   readonly blocked: {
     readonly ms: number;
@@ -931,6 +1268,16 @@ export type Lease = {
   readonly maxAttempts: number;
   /** Milliseconds since the Unix epoch. */
   readonly lockedUntil: number;
+};
+
+export type LeaseExpiredFacts = {
+  readonly worker: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly claimedAt: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lockedUntil: number;
+  readonly attempt: number;
+  readonly maxAttempts: number;
 };
 
 /** A claimed job, its worker, and when the lease expires. */
@@ -985,6 +1332,11 @@ export type ListAlertRulesResponse = {
 
 export type ListAlertsResponse = {
   readonly alerts: readonly Alert[];
+};
+
+export type ListAttemptsResponse = {
+  readonly attempts: readonly Attempt[];
+  readonly next: number | null;
 };
 
 export type ListAuditResponse = {
@@ -1245,6 +1597,19 @@ export type MoveItemResponse = {
   readonly item: Item;
 };
 
+export type MovingFacts = {
+  /** At most 1,000 are counted. */
+  readonly running: {
+    readonly count: number;
+    readonly isMore: boolean;
+  };
+  /** At most 1,000 are counted. */
+  readonly pending: {
+    readonly count: number;
+    readonly isMore: boolean;
+  };
+};
+
 export type MuteErrorRequest = {
   readonly reason?: string;
 };
@@ -1309,6 +1674,24 @@ export type NewJob = {
   readonly task: string;
   readonly input?: unknown;
   readonly options?: EnqueueOptions;
+};
+
+export type NextFacts = {
+  readonly queue: string;
+};
+
+export type NoWorkerFacts = {
+  readonly missing: "worker" | "queue" | "task" | "version";
+  readonly queue: string;
+  readonly task: string | null;
+  /** A worker that could run it, but counts as dead. */
+  readonly silent: {
+    readonly worker: string;
+    /** Milliseconds since the Unix epoch. */
+    readonly heartbeatAt: number;
+  } | null;
+  /** The queues in which live workers know the task, or the versions that they know. */
+  readonly known: readonly string[];
 };
 
 export type OpenapiResponse = {
@@ -1435,6 +1818,14 @@ export type PauseWorkerResponse = {
   readonly desiredState: "run" | "pause" | "drain" | "stop";
 };
 
+export type PausedFacts = {
+  readonly queue: string;
+  readonly by: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  readonly why: string | null;
+};
+
 export type PreviewBulkRequest = {
   readonly action: "retry" | "cancel" | "delete" | "move" | "priority";
   readonly filter: BulkFilter;
@@ -1491,11 +1882,58 @@ export type Queue = {
 /** Why the jobs of a queue do not start. */
 export type QueueExplanation = {
   readonly queue: string;
-  readonly reason: "paused" | "empty" | "no-worker" | "workers-paused" | "concurrency-limit" | "rate-limit" | "workers-busy" | "held" | "moving";
+  readonly reason: "empty";
   /** The reason in English, with its facts. */
   readonly sentence: string;
-  /** The facts of the reason; instants are milliseconds since 1970. */
-  readonly facts: Readonly<Record<string, unknown>>;
+  readonly facts: EmptyFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: PausedFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "no-worker";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: NoWorkerFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "workers-paused";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: WorkersPausedFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "concurrency-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: ConcurrencyLimitFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "rate-limit";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: RateLimitFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "workers-busy";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: BusyFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "held";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: HeldFacts;
+} | {
+  readonly queue: string;
+  readonly reason: "moving";
+  /** The reason in English, with its facts. */
+  readonly sentence: string;
+  readonly facts: MovingFacts;
 };
 
 /** The settings of a queue. */
@@ -1617,6 +2055,17 @@ export type QueueView = {
   readonly oldestPendingAt: number | null;
   /** Null: it has none. */
   readonly settings: QueueSettings | null;
+};
+
+export type RateLimitFacts = {
+  readonly queue: string;
+  readonly of: "queue" | "lane" | "task";
+  /** Of the lane or the task. */
+  readonly name: string | null;
+  readonly count: number;
+  readonly periodMs: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly freeAt: number;
 };
 
 export type ReadyResponse = {
@@ -1868,6 +2317,16 @@ export type RunScheduleResponse = {
   readonly job: string;
 };
 
+export type RunningFacts = {
+  readonly worker: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly claimedAt: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lockedUntil: number;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+};
+
 /** What to enqueue, and when. */
 export type Schedule = {
   readonly name: string;
@@ -1964,6 +2423,11 @@ export type ScheduleRun = {
   readonly status: Status | null;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
+};
+
+export type ScheduledFacts = {
+  /** Milliseconds since the Unix epoch. */
+  readonly dueAt: number;
 };
 
 /** Figures over time; a step that was never counted is missing. */
@@ -2139,6 +2603,12 @@ export type SignOutRequest = {};
 
 export type SignOutResponse = {};
 
+export type SleepingFacts = {
+  /** Milliseconds since the Unix epoch. */
+  readonly until: number;
+  readonly why: string | null;
+};
+
 export type StartBulkRequest = {
   readonly action: "retry" | "cancel" | "delete" | "move" | "priority";
   readonly filter: BulkFilter;
@@ -2253,6 +2723,8 @@ export type StreamEvent = {
 export const streamEventNameValues = ["hello","enqueued","finished","worker","counts","gap","tick"] as const;
 export type StreamEventName = (typeof streamEventNameValues)[number];
 
+export type StuckFacts = {};
+
 /** A task that the server or a worker knows. */
 export type TaskInfo = {
   readonly name: string;
@@ -2336,6 +2808,26 @@ export type VerifyAuditResponse = {
   readonly tookMs: number;
 };
 
+export type WaitsForEventFacts = {
+  readonly events: readonly {
+    readonly name: string;
+    readonly key: string;
+  }[];
+  readonly until: number | null;
+};
+
+export type WaitsForJobsFacts = {
+  readonly count: number;
+  /** The first few of them. */
+  readonly jobs: readonly {
+    /** The id of a job or an item: a lower-case UUID. */
+    readonly id: string;
+    readonly task: string | null;
+    readonly status: Status | null;
+  }[];
+  readonly until: number | null;
+};
+
 /** A process that runs jobs. */
 export type Worker = {
   readonly id: string;
@@ -2391,6 +2883,10 @@ export type WorkerType = {
   /** Maximum number of active workers; null: unlimited. */
   readonly slots: number | null;
   readonly active: number;
+};
+
+export type WorkersPausedFacts = {
+  readonly workers: readonly string[];
 };
 
 /** The states of a workflow and the moves between them. */
@@ -2553,6 +3049,18 @@ export interface Reads {
       readonly id: string;
     };
     result: GetJobResponse;
+  };
+  /** List the attempts of a job. */
+  "jobs/{id}/attempts": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+      /** `next` of the previous page. */
+      readonly before?: number;
+      /** Maximum number of entries to return. */
+      readonly limit?: number;
+    };
+    result: ListAttemptsResponse;
   };
   /** List flows and batches, newest first. */
   flows: {
@@ -3344,3 +3852,6 @@ export interface Writes {
     result: SignOutResponse;
   };
 }
+
+/** In which states an operator may do what to a job. */
+export const operatorActions = {"retry":["failed","cancelled","expired"],"runNow":["scheduled","retry","pending"],"edit":["scheduled","retry","waiting","pending"],"cancel":["scheduled","retry","waiting","pending","processing"],"rerun":["done","failed","cancelled","expired"],"replay":["done","failed","cancelled","expired"],"delete":["done","failed","cancelled","expired"]} as const;

@@ -182,3 +182,11 @@ export function listed(parts: readonly string[], most = 3): string {
   const last = parts.at(-1) ?? "";
   return parts.length < 2 ? last : `${parts.slice(0, -1).join(", ")} and ${last}`;
 }
+
+const CLAUSE_MAX = 200;
+
+/** The first line of a text that a program wrote, as a part of a sentence. */
+export function clause(text: string): string {
+  const line = (text.split("\n")[0] ?? "").replace(/\.$/, "");
+  return line.length > CLAUSE_MAX ? `${line.slice(0, CLAUSE_MAX)}…` : line;
+}

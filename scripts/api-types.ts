@@ -7,6 +7,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dashboardHandler } from "../src/app/dashboard.ts";
+import { operatorActions } from "../src/core/job.ts";
 import { openHoldfast } from "../src/index.ts";
 
 interface Schema {
@@ -191,6 +192,14 @@ function operationsOf({ paths }: Document, name: string, method: string): string
   return `export interface ${name} {\n${entries.join("\n")}\n}`;
 }
 
+/** What the page shows a button for: the server refuses the rest. */
+function actionsByStatus(): string {
+  return [
+    "/** In which states an operator may do what to a job. */",
+    `export const operatorActions = ${JSON.stringify(operatorActions)} as const;`,
+  ].join("\n");
+}
+
 async function readDocument(): Promise<Document> {
   await using holdfast = await openHoldfast("sqlite::memory:");
   const handle = dashboardHandler({ holdfast, principal: () => ({ name: "", role: "viewer" }) });
@@ -209,6 +218,7 @@ async function apiTypes(): Promise<string> {
     ...Object.entries(document.components.schemas).map(namedType),
     operationsOf(document, "Reads", "get"),
     operationsOf(document, "Writes", "post"),
+    actionsByStatus(),
   ];
   return `${parts.join("\n\n")}\n`;
 }

@@ -9,7 +9,7 @@ import { FieldView } from "../notice-view.tsx";
 import { type Answers, type Field, toast } from "../notices.ts";
 import { Crumbs, Empty, Head, Note, Panel, Seg, Shown, Tag } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
-import { parsed } from "./job-buttons.tsx";
+import { parsed } from "./json-text.ts";
 
 interface Schema {
   readonly type?: string | readonly string[];

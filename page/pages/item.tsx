@@ -16,7 +16,7 @@ import { useMay, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import { Act, Ago, Crumbs, Head, Info, JobLink, Panel, Shown, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
-import { parsed } from "./job-buttons.tsx";
+import { parsed } from "./json-text.ts";
 import "./item.css";
 
 export function ItemPage({ id }: { readonly id: string }): JSX.Element {

@@ -1,6 +1,13 @@
 /** What an operator does to jobs: one, those that are selected, or all that match. */
 import type { JSX } from "preact";
-import type { BulkAction, BulkFilter, JobSummary, StartBulkRequest, Status } from "../api.gen.ts";
+import {
+  type BulkAction,
+  type BulkFilter,
+  type JobSummary,
+  operatorActions,
+  type StartBulkRequest,
+  type Status,
+} from "../api.gen.ts";
 import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh } from "../live.ts";
@@ -9,14 +16,14 @@ import { go, to } from "../router.ts";
 
 export type BulkName = BulkAction["action"];
 
-const ENDED: ReadonlySet<Status> = new Set(["done", "failed", "cancelled", "expired"]);
-const RETRIED: ReadonlySet<Status> = new Set(["failed", "cancelled", "expired"]);
-
-export const canRetry = ({ status }: { readonly status: Status }): boolean => RETRIED.has(status);
-export const canCancel = ({ status }: { readonly status: Status }): boolean => !ENDED.has(status);
-export const canDelete = ({ status }: { readonly status: Status }): boolean => ENDED.has(status);
-export const canMove = ({ status }: { readonly status: Status }): boolean =>
-  !ENDED.has(status) && status !== "processing";
+/** Whether the server lets an operator do this to a job in its state. */
+export function may(
+  action: keyof typeof operatorActions,
+  { status }: { readonly status: Status },
+): boolean {
+  const states: readonly Status[] = operatorActions[action];
+  return states.includes(status);
+}
 
 export type BulkTerms = Pick<StartBulkRequest, "queue" | "priority" | "reason">;
 
@@ -70,20 +77,32 @@ export async function actOn(
   );
 }
 
-/** How an action is asked about, before it is done to this many jobs. */
+const TO_ONE: Readonly<Record<BulkName, string>> = {
+  retry: "It is pending again, with three more attempts. What its steps have saved is kept.",
+  cancel:
+    "If it runs, its worker is told to stop it; what it has done stays done. A cancelled job can be retried.",
+  delete:
+    "Its payload, result, steps and log are gone for good. The audit log keeps that it was deleted.",
+  move: "It keeps its key, attempts and times.",
+  priority: "A higher number goes first.",
+};
+
+const TO_MANY: Readonly<Record<BulkName, string>> = {
+  retry: "They are pending again, with three more attempts. What their steps have saved is kept.",
+  cancel:
+    "Those that run are told to stop; what they have done stays done. A cancelled job can be retried.",
+  delete:
+    "Their payloads, results, steps and logs are gone for good. The audit log keeps that they were deleted.",
+  move: "They keep their keys, attempts and times.",
+  priority: "A higher number goes first.",
+};
+
+/** How an action is asked about, before it is done to one job or to this many. */
 function wording(
   action: BulkName,
   many: string,
+  isOne = false,
 ): { readonly title: string; readonly body: JSX.Element; readonly confirm: string } {
-  const bodies: Readonly<Record<BulkName, string>> = {
-    retry: "They are pending again, with three more attempts. What their steps have saved is kept.",
-    cancel:
-      "Those that run are told to stop; what they have done stays done. A cancelled job can be retried.",
-    delete:
-      "Their payloads, results, steps and logs are gone for good. The audit log keeps that they were deleted.",
-    move: "They keep their keys, attempts and times.",
-    priority: "A higher number goes first.",
-  };
   const verbs: Readonly<Record<BulkName, string>> = {
     retry: "Retry",
     cancel: "Cancel",
@@ -93,7 +112,7 @@ function wording(
   };
   return {
     title: `${verbs[action]} ${many}?`,
-    body: <p>{bodies[action]}</p>,
+    body: <p>{(isOne ? TO_ONE : TO_MANY)[action]}</p>,
     confirm: action === "priority" ? `Change ${many}` : `${verbs[action]} ${many}`,
   };
 }
@@ -125,7 +144,7 @@ export function askAct(
       ? `${only.task} ${only.key ?? ""}`.trim()
       : f.plural(jobs.length, "job");
   ask({
-    ...wording(action, many),
+    ...wording(action, many, jobs.length === 1),
     danger: action === "cancel" || action === "delete",
     fields: action === "move" || action === "priority" ? FIELDS[action] : [],
     reason: true,

@@ -7,7 +7,9 @@ import { refresh } from "../live.ts";
 import { type Answers, ask, reasonIn, toast } from "../notices.ts";
 import { Act } from "../parts.tsx";
 import { go, to } from "../router.ts";
-import { askAct, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
+import { askAct, may } from "./job-actions.tsx";
+import { parsed } from "./json-text.ts";
+import { Mend } from "./mend.tsx";
 
 export async function retryJob(job: Job): Promise<void> {
   await post("jobs/{id}/retry", { id: job.id });
@@ -41,32 +43,29 @@ export function askCancel(job: Job): void {
 
 export function JobButtons({ story }: { readonly story: JobStory }): JSX.Element {
   const { job, steps } = story;
-  const isEnded = canDelete(job);
+  const isEnded = may("delete", job);
   return (
     <div class="acts">
-      {canRetry(job) && (
+      {may("retry", job) && (
         <Act kind="primary" hint="r" onClick={() => retryJob(job)}>
           Retry
         </Act>
       )}
-      {story.canRunNow && (
+      {may("runNow", job) && (
         <Act kind="primary" hint="r" onClick={() => runNow(job)}>
           Run now
         </Act>
       )}
+      <Mend of={story.explanation} />
       {isEnded && steps.length > 0 && (
         <Act hide="sm" onClick={() => askRerun(story)}>
           Rerun from a step…
         </Act>
       )}
-      {canRetry(job) && <Act onClick={() => askEdit(job)}>Edit…</Act>}
-      {canMove(job) && <Act onClick={() => askChange(job)}>Edit…</Act>}
-      {isEnded && (
-        <Act hide="sm" onClick={() => askReplay(job)}>
-          Replay…
-        </Act>
-      )}
-      {canCancel(job) && (
+      {may("retry", job) && <Act onClick={() => askEdit(job)}>Edit…</Act>}
+      {may("edit", job) && <Act onClick={() => askChange(job)}>Edit…</Act>}
+      {isEnded && <Act onClick={() => askReplay(job)}>Replay…</Act>}
+      {may("cancel", job) && (
         <Act kind="danger" onClick={() => askCancel(job)}>
           Cancel…
         </Act>
@@ -166,16 +165,6 @@ function askEdit(job: Job): void {
       toast(`${job.task} is pending again, with another payload.`);
     },
   });
-}
-
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new Error(`This is not JSON: ${error instanceof Error ? error.message : ""}`, {
-      cause: error,
-    });
-  }
 }
 
 function askRerun({ job, steps }: JobStory): void {

@@ -4,7 +4,7 @@ import * as f from "../format.ts";
 import { Glyph } from "../icons.tsx";
 import { JsonPanel } from "../json.tsx";
 import { useKeys } from "../keys.ts";
-import { useMay, useNow, useRead } from "../live.ts";
+import { useMay, useRead } from "../live.ts";
 import { toast } from "../notices.ts";
 import {
   Ago,
@@ -22,16 +22,16 @@ import {
   State,
   Tag,
   Trouble,
-  Until,
   WorkerLink,
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
-import type { ErrorRecord, Job, JobStory, Report, Step } from "../api.gen.ts";
-import { canCancel, canRetry } from "./job-actions.tsx";
+import type { Job, JobStory, Report, Step } from "../api.gen.ts";
+import { may } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { Blocked, ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
 import { Related } from "./related.tsx";
+import { Why } from "./why.tsx";
 import "./job.css";
 
 const STORY_EVERY_MS = 3_000;
@@ -69,9 +69,9 @@ function JobView({
     Y: () => copyText(globalThis.location.href).then(() => toast("Copied the link.")),
     "]": () => turn(1),
     "[": () => turn(-1),
-    ...(operator && story.canRunNow ? { r: () => void runNow(job) } : {}),
-    ...(operator && canRetry(job) ? { r: () => void retryJob(job) } : {}),
-    ...(operator && canCancel(job) ? { c: () => askCancel(job) } : {}),
+    ...(operator && may("runNow", job) ? { r: () => void runNow(job) } : {}),
+    ...(operator && may("retry", job) ? { r: () => void retryJob(job) } : {}),
+    ...(operator && may("cancel", job) ? { c: () => askCancel(job) } : {}),
   });
   const progress = reports.findLast((one) => one.kind === "progress");
   return (
@@ -108,15 +108,7 @@ function JobView({
           <ErrorPanel story={story} reports={reports} />
           <div class="cols-2">
             <JsonPanel title="Payload" value={job.input} none="None: the task takes no input." />
-            <JsonPanel
-              title="Result"
-              value={job.result}
-              none={
-                job.status === "done"
-                  ? "None: the task returned nothing."
-                  : "None yet. It appears here when the job is done."
-              }
-            />
+            <JsonPanel title="Result" value={job.result} none={noResult(job)} />
           </div>
         </div>
         <div class="stack">
@@ -130,94 +122,26 @@ function JobView({
   );
 }
 
-/** The explanation of the server, with names in it that lead on. */
 function Explained({ story }: { readonly story: JobStory }): JSX.Element {
-  useNow();
   const { job, explanation, steps } = story;
   const made = steps
     .filter(({ kind, status }) => kind === "effect" && status === "done")
     .map(({ name }) => name);
-  const keeps =
-    made.length > 0 && job.status !== "done"
-      ? ` The effect${made.length === 1 ? "" : "s"} ${f.listed(made)} ${made.length === 1 ? "was" : "were"} made and will not be made again.`
-      : "";
+  const isOne = made.length === 1;
   return (
     <p class="say explain">
-      {sentenceOf(job) ?? explanation?.sentence ?? ""}
-      {keeps}
+      {explanation !== null && <Why of={explanation} story={story} />}
+      {made.length > 0 &&
+        job.status !== "done" &&
+        ` The effect${isOne ? "" : "s"} ${f.listed(made)} ${isOne ? "was" : "were"} made and will not be made again.`}
     </p>
   );
 }
 
-/** What the page can say better than the server, because its clock ticks. */
-/** " at shipping label". */
-function stepText(error: ErrorRecord | null): string {
-  if (error?.step === undefined) return "";
-  const { name, occurrence } = error.step;
-  return ` at ${name}${occurrence > 1 ? ` ${occurrence}` : ""}`;
-}
-
-/** Leads to the jobs of the task whose error says this name. */
-function ErrorName({ job, name }: { readonly job: Job; readonly name: string }): JSX.Element {
-  return <a href={to("jobs", { task: job.task, error: name })}>{name}</a>;
-}
-
-function sentenceOf(job: Job): Children | null {
-  const { status, dueAt, lastError, attempts, maxAttempts, finishedAt, claimedAt, lockedBy } = job;
-  if (status === "retry" && dueAt !== null) {
-    return (
-      <>
-        Attempt {attempts + 1} of {maxAttempts} starts{" "}
-        <b>
-          <Until at={dueAt} />
-        </b>
-        , at {f.timeOfDay(dueAt)}, because attempt {attempts} failed
-        {stepText(lastError)}
-        {lastError === null ? "" : " with "}
-        {lastError !== null && <ErrorName job={job} name={lastError.name} />}.
-      </>
-    );
-  }
-  if (status === "failed" && finishedAt !== null) {
-    return (
-      <>
-        It failed for good <Ago at={finishedAt} word=" ago" />, after{" "}
-        {f.plural(attempts, "attempt")}
-        {stepText(lastError)}
-        {lastError === null ? (
-          "."
-        ) : (
-          <>
-            , with <ErrorName job={job} name={lastError.name} />: {firstLine(lastError.message)}.
-          </>
-        )}
-      </>
-    );
-  }
-  if (status === "done" && finishedAt !== null) {
-    return (
-      <>
-        It was done <Ago at={finishedAt} word=" ago" />, {f.span(finishedAt - job.enqueuedAt)} after
-        it was enqueued, with {f.plural(attempts, "attempt")}.
-        {lastError?.code === "RESULT_NOT_STORED" && ` ${firstLine(lastError.message)}`}
-      </>
-    );
-  }
-  if (status === "processing" && claimedAt !== null && lockedBy !== null) {
-    return (
-      <>
-        Attempt {attempts} of {maxAttempts} runs on <WorkerLink id={lockedBy} /> since{" "}
-        <Moment at={claimedAt} />
-        {job.cancelRequestedAt !== null ? ". It was asked to stop." : "."}
-      </>
-    );
-  }
-  return null;
-}
-
-function firstLine(text: string): string {
-  const line = (text.split("\n")[0] ?? "").replace(/\.$/, "");
-  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+function noResult({ status }: Job): string {
+  if (status === "done") return "None: the task returned nothing.";
+  if (may("replay", { status })) return "None: only a job that is done has a result.";
+  return "None yet. It appears here when the job is done.";
 }
 
 function Progress({

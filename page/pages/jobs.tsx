@@ -30,7 +30,7 @@ import {
   type Status,
   statusValues,
 } from "../api.gen.ts";
-import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
+import { actOn, askAct, askAll, may } from "./job-actions.tsx";
 import { explainedBy, Held } from "./held.tsx";
 import { isUnfinished, type JobList, useJobList } from "./job-list.ts";
 import { bulkFilter, chipsOf, listOf, withFilter } from "./job-query.ts";
@@ -471,10 +471,10 @@ function BulkBar({
   const chosen = rows.filter(({ id }) => selection.ids.has(id));
   const [all, setAll] = useState(false);
   const filter = bulkFilter(query);
-  const retry = chosen.filter(canRetry);
-  const cancel = chosen.filter(canCancel);
-  const gone = chosen.filter(canDelete);
-  const moved = chosen.filter(canMove);
+  const retry = chosen.filter((job) => may("retry", job));
+  const cancel = chosen.filter((job) => may("cancel", job));
+  const gone = chosen.filter((job) => may("delete", job));
+  const moved = chosen.filter((job) => may("edit", job));
   const isPage = rows.every(({ id }) => selection.ids.has(id));
   const many = (jobs: readonly JobSummary[]): string => (all ? "all…" : f.count(jobs.length));
   return (
@@ -563,8 +563,8 @@ function useJobKeys({
     const [low, high] = [Math.min(Math.max(from, 0), cursor.at), Math.max(from, cursor.at)];
     selection.setAll([...selection.ids, ...rows.slice(low, high + 1).map(({ id }) => id)]);
   };
-  const retry = chosen.filter(canRetry);
-  const cancel = chosen.filter(canCancel);
+  const retry = chosen.filter((job) => may("retry", job));
+  const cancel = chosen.filter((job) => may("cancel", job));
   useKeys({
     ".": list.showFresh,
     ...(here === undefined

@@ -36,7 +36,7 @@ import {
 } from "../parts.tsx";
 import { go, to } from "../router.ts";
 import { useRows } from "../rows.ts";
-import { parsed } from "./job-buttons.tsx";
+import { parsed } from "./json-text.ts";
 import "./schedules.css";
 
 const RUNS = 24;

@@ -187,12 +187,15 @@ function recoveredText(jobs: number): string {
   return `${f.plural(jobs, "job")} went on after ${jobs === 1 ? "its worker" : "their workers"} died or froze in the last 5 minutes.`;
 }
 
-export function askResume(queue: string, pending: number): void {
+/** Null: how many jobs wait in it is not known. */
+export function askResume(queue: string, pending: number | null): void {
   ask({
     title: `Resume queue ${queue}?`,
     body: (
       <p>
-        {pending === 0 ? "No job waits in it." : `${f.plural(pending, "job")} can start at once.`}
+        {pending === 0
+          ? "No job waits in it."
+          : `${pending === null ? "Its pending jobs" : f.plural(pending, "job")} can start at once.`}
       </p>
     ),
     reason: true,

@@ -1,6 +1,6 @@
 /** What a bulk action does, and to which jobs. */
 import { InvalidArgumentError } from "../core/errors.ts";
-import { finalStatuses, moves, type Status } from "../core/job.ts";
+import { finalStatuses, operatorActions, type Status } from "../core/job.ts";
 import { jobFieldNames } from "../core/job-query.ts";
 import { checkQueue } from "../core/name.ts";
 import { by, checkBoolean, needed, optionsOf, passed, whole, yes } from "../core/options.ts";
@@ -60,15 +60,14 @@ export type BulkRequest = {
     }
 );
 
-const UNCLAIMED: readonly Status[] = ["scheduled", "retry", "waiting", "pending"];
 
 /** What an action can change. */
 const CHANGES: Readonly<Record<BulkAction, readonly Status[]>> = {
-  retry: moves.reopen.from,
-  cancel: [...UNCLAIMED, "processing"],
-  delete: finalStatuses,
-  move: UNCLAIMED,
-  priority: UNCLAIMED,
+  retry: operatorActions.retry,
+  cancel: operatorActions.cancel,
+  delete: operatorActions.delete,
+  move: operatorActions.edit,
+  priority: operatorActions.edit,
 };
 
 /** Without a wanted status; to delete, one must be given. */

@@ -63,6 +63,20 @@ export const finalStatuses = [
 /** How a job ended. */
 export type FinalStatus = (typeof finalStatuses)[number];
 
+const unclaimed = ["scheduled", "retry", "waiting", "pending"] as const satisfies readonly Status[];
+
+/** In which states an operator may do what to a job. The dashboard's page has the same table. */
+export const operatorActions = {
+  retry: moves.reopen.from,
+  // A job that waits, waits for what its task or another job says.
+  runNow: ["scheduled", "retry", "pending"],
+  edit: unclaimed,
+  cancel: [...unclaimed, "processing"],
+  rerun: moves.rerun.from,
+  replay: finalStatuses,
+  delete: finalStatuses,
+} as const satisfies Record<string, readonly Status[]>;
+
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
 export interface Fence {
   /** The id of the job. */

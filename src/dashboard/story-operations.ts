@@ -1,12 +1,13 @@
 /** Everything that the page of one job draws. */
 import { type AuditEntry, subjects } from "../audit/entry.ts";
 import { auditLine } from "../audit/operations.ts";
+import { kindOf } from "../core/error-kind.ts";
 import { JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
-import { jobExplanation } from "../explain/operations.ts";
+import type { AttemptState } from "../core/job.ts";
+import { jobExplanation } from "../explain/shapes.ts";
 import { dependency } from "../flows/operations.ts";
 import type { DependencyView } from "../flows/results.ts";
-import { STARTABLE } from "../jobs/actions.ts";
 import type { AttemptView, InputRevision, JobView, StepView } from "../jobs/jobs.ts";
 import * as shapes from "../jobs/shapes.ts";
 import { operationsOf } from "../operations/operation.ts";
@@ -15,15 +16,25 @@ import type { WorkerRecord } from "../registry/worker-record.ts";
 import type { Usual } from "../stats/times.ts";
 import type { Related, Relations } from "./store.ts";
 
+/** The page reads earlier ones when a person asks for them: each may have kilobytes. */
+const ATTEMPTS_MAX = 20;
+
 /** Jobs it waits for, and jobs that wait for it. */
 const DEPENDENCIES_MAX = 100;
 
 const AUDIT_MAX = 50;
 
+/** The errors of other attempts say why a job was put off. */
+const FAILED: ReadonlySet<AttemptState> = new Set(["retry", "crashed", "failed"]);
+
 const related = s.object({ id: s.id, task: s.text(), status: s.status }).named("RelatedJob");
 
 const attemptOfBuild = s
-  .object({ ...shapes.attemptFields, build: s.text().nullable() })
+  .object({
+    ...shapes.attemptFields,
+    build: s.text().nullable(),
+    kind: s.text().nullable().about("The kind of its error, as the list of errors has it."),
+  })
   .named("AttemptOfBuild", "An attempt with the build of its worker.");
 
 const blockedShape = s.object({ ms: s.number(), stack: s.text() });
@@ -31,7 +42,7 @@ const blockedShape = s.object({ ms: s.number(), stack: s.text() });
 const story = s
   .object({
     job: shapes.job,
-    attempts: s.list(attemptOfBuild),
+    attempts: s.list(attemptOfBuild).about(`The newest ${ATTEMPTS_MAX}, oldest first.`),
     steps: s.list(shapes.step),
     inputs: s.list(shapes.inputRevision),
     explanation: jobExplanation.nullable(),
@@ -55,7 +66,6 @@ const story = s
       .nullable()
       .about("Four of five recent runs of its task took between these."),
     audit: s.list(auditLine),
-    canRunNow: s.boolean(),
     blocked: blockedShape
       .nullable()
       .about("Where a task blocks the event loop of the worker that runs it."),
@@ -65,7 +75,7 @@ const story = s
 export interface StoryApp {
   readonly jobs: {
     get(id: string): Promise<JobView | null>;
-    attempts(id: string): Promise<AttemptView[]>;
+    attempts(id: string, page: { limit: number }): Promise<AttemptView[]>;
     steps(id: string): Promise<StepView[]>;
     inputs(id: string): Promise<InputRevision[]>;
     explain(id: string): Promise<Explanation>;
@@ -106,7 +116,7 @@ async function storyOf(
   const job = await jobs.get(id);
   if (job === null) throw new JobNotFoundError({ id });
   const [attempts, steps, inputs, relations, usual, audit] = await Promise.all([
-    jobs.attempts(id),
+    jobs.attempts(id, { limit: ATTEMPTS_MAX }),
     jobs.steps(id),
     jobs.inputs(id),
     parts.relations(id),
@@ -124,7 +134,11 @@ async function storyOf(
   const { called, callers, ...belongs } = relations;
   return {
     job,
-    attempts: attempts.map((one) => ({ ...one, build: builds[one.worker] ?? null })),
+    attempts: attempts.map((one) => ({
+      ...one,
+      build: builds[one.worker] ?? null,
+      kind: one.error === null || !FAILED.has(one.outcome) ? null : kindOf(job.task, one.error).id,
+    })),
     steps,
     inputs,
     explanation,
@@ -136,7 +150,6 @@ async function storyOf(
     callers,
     usual,
     audit,
-    canRunNow: STARTABLE.includes(job.status),
     blocked,
   };
 }

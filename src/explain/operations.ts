@@ -1,34 +1,16 @@
 /** Why a job does not run, or why the jobs of a queue do not start. */
 import { InvalidArgumentError } from "../core/errors.ts";
-import { jobReasons, queueReasons } from "../core/explanation.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import type { Queues } from "../queues/queues.ts";
 import { printable } from "../terminal/table.ts";
+import { explanationOfJob, explanationOfQueue } from "./shapes.ts";
 
 interface ExplainApp {
   readonly jobs: Pick<Jobs, "explain" | "list">;
   readonly queues: Pick<Queues, "explain">;
 }
-
-const said = {
-  sentence: s.text().about("The reason in English, with its facts."),
-  facts: s.loose({}).about("The facts of the reason; instants are milliseconds since 1970."),
-};
-
-/** As a part of what is told about a job. */
-export const jobExplanation = s
-  .object({ reason: s.choice(jobReasons), ...said })
-  .named("JobExplanation");
-
-const ofJob = s
-  .object({ job: s.id, reason: s.choice(jobReasons), ...said })
-  .named("Explanation", "Why a job does not run.");
-
-const ofQueue = s
-  .object({ queue: s.text(), reason: s.choice(queueReasons), ...said })
-  .named("QueueExplanation", "Why the jobs of a queue do not start.");
 
 const returns = "The reason, in one sentence.";
 
@@ -38,7 +20,7 @@ const explainJob = operationsOf<ExplainApp>("jobs")({
   access: "viewer",
   input: { id: s.id },
   returns,
-  result: ofJob,
+  result: explanationOfJob,
   run: async ({ jobs }, { id }) => ({ job: id, ...(await jobs.explain(id)) }),
   http: { method: "GET", path: "/api/v1/jobs/{id}/explanation", problems: [404] },
   agent: "Why a job does not run, or how it ended, in one sentence with the facts.",
@@ -50,7 +32,7 @@ const explainQueue = operationsOf<ExplainApp>("queues")({
   access: "viewer",
   input: { name: s.name },
   returns,
-  result: ofQueue,
+  result: explanationOfQueue,
   run: async ({ queues }, { name }) => ({ queue: name, ...(await queues.explain(name)) }),
   http: { method: "GET", path: "/api/v1/queues/{name}/explanation" },
   agent: "Why the jobs of a queue do not start, in one sentence with the facts.",
@@ -65,7 +47,10 @@ export const explainCommand = operationsOf<ExplainApp>("jobs")({
   access: "viewer",
   input: { id: s.id.optional(), queue: s.name.optional() },
   returns,
-  result: s.union<s.TypeOf<typeof ofJob> | s.TypeOf<typeof ofQueue>>(ofJob, ofQueue),
+  result: s.union<s.TypeOf<typeof explanationOfJob> | s.TypeOf<typeof explanationOfQueue>>(
+    explanationOfJob,
+    explanationOfQueue,
+  ),
   run: async ({ jobs, queues }, { id, queue }) => {
     if (id !== undefined) return { job: id, ...(await jobs.explain(id)) };
     const name = queue ?? "";

@@ -50,9 +50,6 @@ async function refusal(tx: Transaction, id: string, move: Refused): Promise<Erro
 // own, because it would then count towards other limits. Its position says whether it may still pass: an attempt that is
 // handed back, or fails and is retried, gets another position and waits for the queue.
 
-/** In these states a job can be run now. */
-export const STARTABLE: readonly Status[] = ["scheduled", "retry", "pending"];
-
 /** Jobs that one pause lets through and that are not claimed yet. */
 export const LET_THROUGH_MAX = 1_000;
 

@@ -39,6 +39,7 @@ import {
   retryOptions,
   stepName,
 } from "./options.ts";
+import { type AttemptsPage, HISTORY_MAX } from "./list.ts";
 import { calledFirst, type Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import { startOf } from "./after.ts";
@@ -152,6 +153,11 @@ const reportOptions = optionsOf<ReportsFilter>()({
 
 const pageOptions = optionsOf<{ readonly limit?: number }>()({ limit: limitOption });
 
+const attemptsOptions = optionsOf<AttemptsPage>()({
+  before: whole(1, Number.MAX_SAFE_INTEGER),
+  limit: whole(1, HISTORY_MAX),
+});
+
 /** Reads and changes jobs: `holdfast.jobs`. */
 export class Jobs {
   readonly #store: Stores;
@@ -200,9 +206,17 @@ export class Jobs {
     return explanation;
   }
 
-  /** Every attempt so far, oldest first, the running one included. */
-  async attempts(id: string): Promise<AttemptView[]> {
-    return attemptsOf(this.#store.jobs, checkText("id", id));
+  /** Its attempts, oldest first, the running one included: the newest 1,000, or a page of them. */
+  async attempts(
+    id: string,
+    options: {
+      /** The epoch of an attempt: only earlier ones. */
+      readonly before?: number;
+      /** How many at most. Default 1,000, which is also the most. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<AttemptView[]> {
+    return attemptsOf(this.#store.jobs, checkText("id", id), attemptsOptions.read(options));
   }
 
   /** The inputs that the job had before an operator changed them, oldest first. */
@@ -534,8 +548,12 @@ export class Job<Result> {
   }
 }
 
-export async function attemptsOf(jobs: JobsStore, id: string): Promise<AttemptView[]> {
-  const records = await jobs.attempts(id);
+export async function attemptsOf(
+  jobs: JobsStore,
+  id: string,
+  page: AttemptsPage = {},
+): Promise<AttemptView[]> {
+  const records = await jobs.attempts(id, page);
   return records.map((record) => ({
     ...record,
     traceId: traceId({ ...record, id }),

@@ -55,31 +55,49 @@ function idsOf(jobs: readonly { readonly id: string }[]): string[] {
 }
 
 /** A job with more attempts shows the newest. */
-const HISTORY_MAX = 1_000;
+export const HISTORY_MAX = 1_000;
 
-/** The parts of the view `attempts`, each for one job: not every engine pushes the condition into a view. */
-export async function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
+export interface AttemptsPage {
+  /** Only attempts before this epoch. */
+  readonly before?: number;
+  readonly limit?: number;
+}
+
+/**
+ * The newest, oldest first. The parts of the view `attempts`, each for one job: not every engine pushes the condition into a
+ * view.
+ */
+export async function attempts(
+  engine: Engine,
+  id: string,
+  { before, limit = HISTORY_MAX }: AttemptsPage = {},
+): Promise<AttemptRecord[]> {
+  const isEarlier = before === undefined ? nothing : sql`and epoch < ${before}`;
   const newest = await engine.all<AttemptRecord>(sql`
     select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
       from holdfast.attempt
      where job_id = ${id}
+           ${isEarlier}
      union all
     select epoch, attempt, worker, status, started_at, finished_at, error
       from holdfast.rerun
      where job_id = ${id}
        and status = 'done'
        and worker is not null
+           ${isEarlier}
      union all
     select epoch, attempts, worker, status, started_at, finished_at, error
       from holdfast.finished
      where id = ${id}
        and worker is not null
+           ${isEarlier}
      union all
     select epoch, attempts, locked_by, 'running', claimed_at, null, null
       from holdfast.lease
      where id = ${id}
+           ${isEarlier}
      order by epoch desc
-     limit ${HISTORY_MAX}`);
+     limit ${limit}`);
   return newest.toReversed();
 }
 

@@ -33,6 +33,8 @@ const operation = operationsOf<JobsApp>("jobs");
 
 const PENDING: Status = "pending";
 
+const ATTEMPTS_PAGE = 50;
+
 const standing = s.object({ id: s.id, status: s.status });
 
 /** What a command reads is loaded by commands. */
@@ -64,6 +66,25 @@ const readOperations = {
     },
     http: { method: "GET", path: "/api/v1/jobs/{id}" },
     agent: "One job with its input, result, attempts with their errors, and steps.",
+  }),
+
+  attempts: operation({
+    name: "listAttempts",
+    summary: "List the attempts of a job",
+    access: "viewer",
+    input: {
+      id: s.id,
+      before: s.integer({ min: 1 }).optional().about("`next` of the previous page."),
+      limit: s.pageLimit.optional(),
+    },
+    returns: "The newest of them, oldest first. `next` is null if there are no earlier ones.",
+    result: s.object({ attempts: s.list(attempt), next: s.count.nullable() }),
+    run: async ({ jobs }, { id, before, limit = ATTEMPTS_PAGE }) => {
+      const page = { limit, ...(before === undefined ? {} : { before }) };
+      const found = await jobs.attempts(id, page);
+      return { attempts: found, next: found.length < limit ? null : (found[0]?.epoch ?? null) };
+    },
+    http: { method: "GET", path: "/api/v1/jobs/{id}/attempts" },
   }),
 };
 

@@ -352,8 +352,8 @@ export class SqlJobs {
   }
 
   /** The newest thousand attempts of a job, oldest first. */
-  async attempts(id: string): Promise<AttemptRecord[]> {
-    return this.#engine.mayBeId(id) ? inspect.attempts(this.#engine, id) : [];
+  async attempts(id: string, page: inspect.AttemptsPage = {}): Promise<AttemptRecord[]> {
+    return this.#engine.mayBeId(id) ? inspect.attempts(this.#engine, id, page) : [];
   }
 
   snoozes(id: string): Promise<number> {

@@ -110,7 +110,7 @@ async function storyOf(
   { audit, jobs }: TrailSources,
 ): Promise<{ past: HistoryEntry[]; end: HistoryEntry[] }> {
   const found = await jobs.find(job);
-  const attempts = (await attemptsOf(jobs, job)).slice(-ATTEMPTS_MAX);
+  const attempts = await attemptsOf(jobs, job, { limit: ATTEMPTS_MAX });
   const actions = await audit.list({ subject: subjects.job(job), limit: ACTIONS_MAX });
   const past: HistoryEntry[] = [
     ...actions.map((action) => ({ at: action.at, kind: "action" as const, job, action })),

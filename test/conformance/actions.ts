@@ -1,11 +1,11 @@
 /** What an operator does to one job: run it now, change it, delete it, replay it. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { statuses, type Status } from "../../src/core/job.ts";
+import { operatorActions, statuses, type Status } from "../../src/core/job.ts";
 import { TAGS_MAX } from "../../src/core/name.ts";
 import type { Store } from "../../src/app/store.ts";
 import { sql } from "../../src/database/sql.ts";
-import { LET_THROUGH_MAX, STARTABLE } from "../../src/jobs/actions.ts";
+import { LET_THROUGH_MAX } from "../../src/jobs/actions.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -41,25 +41,29 @@ async function lineAbout(store: Store, id: string) {
   return { action, oldStatus, newStatus, reason, detail };
 }
 
-const ENDED: readonly Status[] = ["done", "failed", "cancelled", "expired"];
-const UNCLAIMED: readonly Status[] = ["scheduled", "pending", "retry", "waiting"];
+/** The states are those of the table that the page has too. */
+const {
+  runNow,
+  edit,
+  ...states
+}: Readonly<Record<keyof typeof operatorActions, readonly Status[]>> = operatorActions;
 
 const VERBS = {
   "run now": {
-    from: STARTABLE,
+    from: runNow,
     act: (store: Store, id: string): Promise<unknown> => store.jobs.runNow(id, ada()),
   },
   edit: {
-    from: UNCLAIMED,
+    from: edit,
     act: (store: Store, id: string): Promise<unknown> =>
       store.jobs.edit(id, { priority: 3 }, ada()),
   },
   delete: {
-    from: ENDED,
+    from: states.delete,
     act: (store: Store, id: string): Promise<unknown> => store.jobs.delete(id, ada()),
   },
   replay: {
-    from: ENDED,
+    from: states.replay,
     act: (store: Store, id: string): Promise<unknown> =>
       store.jobs.replay({ id, newId: nextId() }, ada()),
   },
@@ -88,7 +92,7 @@ export const actions: Group = (open) => {
   }
 
   suite("running a job now", () => {
-    for (const status of STARTABLE) {
+    for (const status of operatorActions.runNow) {
       test(`a ${status} job goes first, before every priority, and it is on record`, async () => {
         const { store, clock } = await open();
         const id = await jobIn(store, status);

@@ -38,8 +38,9 @@ test("a job's story: attempts with builds, what it waits for, what was done by h
   assert.equal(first.attempts[0].build, holdfast.version);
   assert.equal(first.attempts[0].worker, worker.id);
   assert.deepEqual(first.dependents, [{ id: after1.id, task: "other", status: "waiting" }]);
-  assert.equal(first.canRunNow, true);
-  assert.match(first.explanation.sentence, /\w/);
+  const { reason, sentence, facts } = first.explanation;
+  assert.deepEqual([reason, facts.attempt, facts.until], ["backing-off", 1, first.job.dueAt]);
+  assert.match(sentence, /^Attempt 1 of 2 failed/);
   assert.deepEqual([first.audit, first.item, first.schedule, first.usual], [[], null, null, null]);
   await desk.post(`/api/v1/jobs/${id}/run-now`, { reason: "the bank is back" });
   await eventually(async () => (await story()).job.status === "failed");

@@ -1,0 +1,431 @@
+/**
+ * Why a job, or the jobs of a queue, do not run: the sentence is made from the facts, with links to what it names and times
+ * that tick. The sentence of the server is for terminals.
+ */
+import type { JSX } from "preact";
+import type {
+  BusyFacts,
+  ConcurrencyLimitFacts,
+  HeldFacts,
+  JobExplanation,
+  JobStory,
+  NoWorkerFacts,
+  QueueExplanation,
+  RateLimitFacts,
+  RunningFacts,
+  WaitsForEventFacts,
+  WaitsForJobsFacts,
+} from "../api.gen.ts";
+import * as f from "../format.ts";
+import { wordOf } from "../icons.tsx";
+import {
+  Ago,
+  type Children,
+  JobLink,
+  Lasting,
+  Moment,
+  QueueLink,
+  Until,
+  WorkerLink,
+} from "../parts.tsx";
+import { to } from "../router.ts";
+import { Ended, FailedAttempt } from "./why-ended.tsx";
+
+type Reason = JobExplanation | QueueExplanation;
+
+/** Workers that a sentence names. */
+const NAMED_MAX = 3;
+
+export function Why({
+  of,
+  story,
+}: {
+  readonly of: Reason;
+  /** What facts do not have of a job; none: a queue is explained. */
+  readonly story?: JobStory;
+}): JSX.Element {
+  const its = story === undefined ? "The" : "Its";
+  const it = story === undefined ? "its jobs" : "it";
+  switch (of.reason) {
+    case "running":
+      return <Running {...of.facts}>.</Running>;
+    case "cancelling":
+      return (
+        <Running {...of.facts}>
+          . It was asked to stop <Ago at={of.facts.requestedAt} word=" ago" />.
+        </Running>
+      );
+    case "lease-expired":
+      return (
+        <>
+          Attempt {of.facts.attempt} of {of.facts.maxAttempts} ran on{" "}
+          <WorkerLink id={of.facts.worker} />, whose lease ended{" "}
+          <Ago at={of.facts.lockedUntil} word=" ago" />. The next worker that runs maintenance takes
+          the job back.
+        </>
+      );
+    case "ended":
+      return <Ended facts={of.facts} story={story} />;
+    case "expired":
+      return (
+        <>
+          It {of.facts.finishedAt === null ? "has expired" : "expired"}
+          {of.facts.finishedAt !== null && (
+            <>
+              {" "}
+              <Ago at={of.facts.finishedAt} word=" ago" />
+            </>
+          )}
+          : no worker had started it
+          {of.facts.startBy === null ? (
+            " in time"
+          ) : (
+            <>
+              {" "}
+              by <Moment at={of.facts.startBy} />
+            </>
+          )}
+          .
+        </>
+      );
+    case "scheduled":
+      return (
+        <>
+          It starts <Soon at={of.facts.dueAt} />.
+        </>
+      );
+    case "due":
+      return (
+        <>
+          It was due at <Moment at={of.facts.dueAt} />, and becomes pending when a worker next runs
+          maintenance.
+        </>
+      );
+    case "backing-off":
+      return (
+        <>
+          Attempt {of.facts.attempt + 1} of {of.facts.maxAttempts} starts{" "}
+          <Soon at={of.facts.until} />, because attempt {of.facts.attempt} failed
+          <FailedAttempt story={story} />.
+        </>
+      );
+    case "waits-for-jobs":
+      return <WaitsForJobs {...of.facts} flow={story?.flow ?? null} />;
+    case "waits-for-event":
+      return <WaitsForEvent {...of.facts} />;
+    case "sleeping":
+      return (
+        <>
+          It {of.facts.why === null ? "sleeps" : "was put off"} until <Moment at={of.facts.until} />
+          , <Until at={of.facts.until} />
+          {of.facts.why !== null && `: ${f.clause(of.facts.why)}`}.
+        </>
+      );
+    case "effect-in-doubt":
+      return (
+        <>
+          It waits for an operator: it is not known whether{" "}
+          {f.listed(of.facts.effects.map(({ name }) => `“${name}”`))} happened.
+        </>
+      );
+    case "stuck":
+      return (
+        <>
+          It waits, but no time, event, job or effect is recorded that it waits for. Run{" "}
+          <span class="mono">holdfast doctor</span> to find out more.
+        </>
+      );
+    case "paused":
+      return (
+        <>
+          {its} queue <QueueLink name={of.facts.queue} /> is paused: {of.facts.by} paused it{" "}
+          <Ago at={of.facts.at} word=" ago" />
+          {of.facts.why !== null && `, “${of.facts.why}”`}.
+        </>
+      );
+    case "no-worker":
+      return <NoWorker {...of.facts} its={its} />;
+    case "workers-paused":
+      return (
+        <>
+          {of.facts.workers.length === 1 ? "Worker " : "All workers that could run "}
+          {of.facts.workers.length === 1 ? "" : `${it}, `}
+          <Workers ids={of.facts.workers} />
+          {of.facts.workers.length === 1
+            ? `, the only one that could run ${it}, is paused.`
+            : ", are paused."}
+        </>
+      );
+    case "concurrency-limit":
+      return <AtLimit {...of.facts} its={its} />;
+    case "rate-limit":
+      return <AtRate {...of.facts} its={its} />;
+    case "workers-busy":
+      return (
+        <>
+          {story === undefined ? "Jobs are pending" : "It is next"}, but{" "}
+          <Busy {...of.facts} it={it} />.
+        </>
+      );
+    case "behind":
+      return (
+        <>
+          {jobs(of.facts.before, of.facts.isMore)} {of.facts.before === 1 ? "comes" : "come"} before
+          it in {of.facts.lane === null ? "" : `its lane “${of.facts.lane}” of `}the queue{" "}
+          <QueueLink name={of.facts.queue} />
+          {of.facts.busy !== null && (
+            <>
+              , and <Busy {...of.facts.busy} it={it} />
+            </>
+          )}
+          .
+        </>
+      );
+    case "next":
+      return (
+        <>
+          Nothing holds it back: the next worker that polls the queue{" "}
+          <QueueLink name={of.facts.queue} /> takes it.
+        </>
+      );
+    case "empty":
+      return <>No job is pending{runningText(of.facts.running)}.</>;
+    case "held":
+      return <Held {...of.facts} />;
+    case "moving":
+      return (
+        <>
+          {jobs(of.facts.pending.count, of.facts.pending.isMore)}{" "}
+          {of.facts.pending.count === 1 ? "is" : "are"} pending
+          {of.facts.running.count === 0
+            ? ", and workers are free to take them"
+            : runningText(of.facts.running)}
+          .
+        </>
+      );
+  }
+}
+
+function jobs(count: number, isMore: boolean): string {
+  return `${isMore ? "More than " : ""}${f.plural(count, "job")}`;
+}
+
+function runningText({ count }: { readonly count: number }): string {
+  return count === 0 ? "" : `; ${f.plural(count, "job")} ${count === 1 ? "runs" : "run"}`;
+}
+
+/** "in 3 min 12 s, at 10:50:24". */
+function Soon({ at }: { readonly at: number }): JSX.Element {
+  return (
+    <>
+      <b>
+        <Until at={at} />
+      </b>
+      , at <Moment at={at} />
+    </>
+  );
+}
+
+/** "a", "a and b", "a, b and c". */
+function Listed({ of }: { readonly of: readonly Children[] }): JSX.Element {
+  return (
+    <>
+      {of.map((one, at) => (
+        <span key={at}>
+          {at === 0 ? "" : at === of.length - 1 ? " and " : ", "}
+          {one}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Workers({ ids }: { readonly ids: readonly string[] }): JSX.Element {
+  const links = ids.slice(0, NAMED_MAX).map((id) => <WorkerLink key={id} id={id} />);
+  const more = ids.length - links.length;
+  return <Listed of={more > 0 ? [...links, <a href={to("workers")}>{more} more</a>] : links} />;
+}
+
+function Running({
+  attempt,
+  maxAttempts,
+  worker,
+  claimedAt,
+  children,
+}: RunningFacts & { readonly children: Children }): JSX.Element {
+  return (
+    <>
+      Attempt {attempt} of {maxAttempts} runs on <WorkerLink id={worker} /> since{" "}
+      <Moment at={claimedAt} />
+      {children}
+    </>
+  );
+}
+
+function WaitsForJobs({
+  count,
+  jobs: some,
+  until,
+  flow,
+}: WaitsForJobsFacts & { readonly flow: string | null }): JSX.Element {
+  const named = some.map(({ id, task, status }) => (
+    <>
+      <JobLink id={id}>{task ?? f.shortId(id)}</JobLink>
+      {status === null ? " (deleted)" : `, ${wordOf(status)}`}
+    </>
+  ));
+  const isAll = named.length === count;
+  return (
+    <>
+      It waits for {count === 1 ? "a job" : f.plural(count, "job")}
+      {flow !== null && (
+        <>
+          {" "}
+          of <a href={to(["flows", flow])}>its flow</a>
+        </>
+      )}{" "}
+      to end{named.length === 0 ? "" : isAll ? ": " : ", among them "}
+      <Listed of={named} />
+      <AtTheLatest at={until} />.
+    </>
+  );
+}
+
+function WaitsForEvent({ events, until }: WaitsForEventFacts): JSX.Element {
+  return (
+    <>
+      It waits for {events.length === 1 ? "the event " : "one of the events "}
+      <Listed
+        of={events.map(({ name, key }) => (
+          <>
+            <b>{name}</b> with the key <span class="mono">{key}</span>
+          </>
+        ))}
+      />
+      <AtTheLatest at={until} />.
+    </>
+  );
+}
+
+function AtTheLatest({ at }: { readonly at: number | null }): JSX.Element | null {
+  if (at === null) return null;
+  return (
+    <>
+      , until <Moment at={at} /> at the latest
+    </>
+  );
+}
+
+function NoWorker({
+  missing,
+  queue,
+  task,
+  silent,
+  known,
+  its,
+}: NoWorkerFacts & { readonly its: string }): JSX.Element {
+  const whose = its.toLowerCase();
+  return (
+    <>
+      {missing === "worker" && "No worker is running"}
+      {missing === "queue" && (
+        <>
+          No live worker serves {whose} queue <QueueLink name={queue} />
+        </>
+      )}
+      {(missing === "task" || missing === "version") && (
+        <>
+          No live worker of the queue <QueueLink name={queue} /> knows the task {task}
+          {missing === "version" && " in this version"}
+        </>
+      )}
+      {silent !== null ? (
+        <>
+          ; <WorkerLink id={silent.worker} />, which could take it, sent its last heartbeat{" "}
+          <Ago at={silent.heartbeatAt} word=" ago" />
+        </>
+      ) : known.length === 0 ? (
+        ""
+      ) : missing === "version" ? (
+        `; they know ${f.listed(known)}`
+      ) : (
+        <>
+          ; the workers that know {task} serve{" "}
+          <Listed
+            of={known.slice(0, NAMED_MAX).map((name) => (
+              <QueueLink key={name} name={name} />
+            ))}
+          />
+        </>
+      )}
+      .
+    </>
+  );
+}
+
+/** "Its queue mail", "Its lane “acme” in the queue mail". */
+function Limited({
+  queue,
+  of,
+  name,
+  its,
+}: Pick<RateLimitFacts, "queue" | "of" | "name"> & { readonly its: string }): JSX.Element {
+  return (
+    <>
+      {its} {of === "queue" ? "queue" : `${of} “${name ?? ""}” in the queue`}{" "}
+      <QueueLink name={queue} />
+    </>
+  );
+}
+
+function AtLimit(facts: ConcurrencyLimitFacts & { readonly its: string }): JSX.Element {
+  const { limit, running, longest } = facts;
+  if (limit === 0 && running === 0)
+    return (
+      <>
+        <Limited {...facts} /> has a limit of 0, so no job may start.
+      </>
+    );
+  return (
+    <>
+      <Limited {...facts} /> runs at most {f.plural(limit, "job")} at once, and {f.count(running)}{" "}
+      {running === 1 ? "runs" : "run"}
+      {longest !== null && (
+        <>
+          : {running === 1 ? "" : "the longest is "}
+          <JobLink id={longest.job}>{longest.task}</JobLink>, on <WorkerLink id={longest.worker} />{" "}
+          for <Lasting since={longest.claimedAt} />
+        </>
+      )}
+      .
+    </>
+  );
+}
+
+function AtRate(facts: RateLimitFacts & { readonly its: string }): JSX.Element {
+  return (
+    <>
+      <Limited {...facts} /> starts at most {f.plural(facts.count, "job")} in{" "}
+      {f.span(facts.periodMs)}, and the next may start <Until at={facts.freeAt} />.
+    </>
+  );
+}
+
+/** "all 2 workers that could run it, a and b, run 20 jobs, as many as they may". */
+function Busy({ workers, places, it }: BusyFacts & { readonly it: string }): JSX.Element {
+  const isOne = workers.length === 1;
+  return (
+    <>
+      <Workers ids={workers} />, {isOne ? "the only worker" : "all workers"} that could run {it},{" "}
+      {isOne ? "runs" : "run"} {f.plural(places, "job")}, as many as {isOne ? "it" : "they"} may
+    </>
+  );
+}
+
+function Held({ job, because }: HeldFacts): JSX.Element {
+  return (
+    <>
+      <JobLink id={job}>The first job</JobLink> does not start. <Why of={because} />
+    </>
+  );
+}

@@ -1190,7 +1190,7 @@ export type JobExplanation = {
 /** Everything about one job. */
 export type JobStory = {
   readonly job: Job;
-  /** The newest 20, oldest first. */
+  /** The newest 10, oldest first. */
   readonly attempts: readonly AttemptOfBuild[];
   readonly steps: readonly Step[];
   readonly inputs: readonly InputRevision[];

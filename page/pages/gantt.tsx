@@ -23,6 +23,9 @@ const LEGEND: readonly (readonly [string, string])[] = [
   ["b-band", "usual time"],
 ];
 
+/** Steps that are drawn of one attempt. */
+const STEPS_MAX = 50;
+
 function pct(share: number): string {
   return `${(share * 100).toFixed(2)}%`;
 }
@@ -39,6 +42,7 @@ export function Gantt({ story }: { readonly story: JobStory }): JSX.Element {
   const lanes = lanesOf(attempts, steps, now);
   const starts = line.stretches.filter(({ kind }) => kind === "running").map(({ x }) => x);
   const isLive = job.finishedAt === null;
+  const hidden = Math.max(0, (attempts[0]?.epoch ?? 1) - 1);
   return (
     <Panel
       title="What happened"
@@ -61,7 +65,7 @@ export function Gantt({ story }: { readonly story: JobStory }): JSX.Element {
           starts={starts}
           first
           label={<strong>State</strong>}
-          took={f.span(Math.max(0, line.to - line.from))}
+          took={f.span(Math.max(0, line.to - job.enqueuedAt))}
         >
           {line.stretches.map((one) => (
             <StateBar key={one.from} one={one} />
@@ -97,9 +101,17 @@ export function Gantt({ story }: { readonly story: JobStory }): JSX.Element {
           </Bar>
         )}
       </div>
+      {hidden > 0 && (
+        <p class="body dim">
+          The newest {f.plural(attempts.length, "attempt")}. {f.plural(hidden, "earlier one")}{" "}
+          {hidden === 1 ? "is" : "are"} not drawn.
+        </p>
+      )}
       {attempts.length === 0 && (
         <p class="body dim">
-          No attempt yet. Each one appears here with its worker, its steps and how long they took.
+          {isLive
+            ? "No attempt yet. Each one appears here with its worker, its steps and how long they took."
+            : "It ended before its first attempt."}
         </p>
       )}
     </Panel>
@@ -251,6 +263,7 @@ function LaneRows({
   const end = attempt.endedAt ?? now;
   const [x, right] = [line.share(attempt.startedAt), line.share(end)];
   const tookMs = Math.max(0, end - attempt.startedAt);
+  const left = Math.max(0, steps.length - STEPS_MAX);
   const isSlow = usual !== null && tookMs > usual.highMs * 1.5 && tookMs > 100;
   const band =
     usual === null ? 0 : Math.min(1 - x, (right - x) * (usual.highMs / Math.max(1, tookMs)));
@@ -291,7 +304,12 @@ function LaneRows({
           height="6"
         />
       </Bar>
-      {steps.map((bar) => (
+      {left > 0 && (
+        <Bar starts={starts} took="" label={<Kind text={f.plural(left, "earlier step")} />}>
+          {null}
+        </Bar>
+      )}
+      {steps.slice(-STEPS_MAX).map((bar) => (
         <StepRow
           key={`${bar.step.name} ${bar.step.occurrence}`}
           bar={bar}

@@ -1,6 +1,6 @@
 /** What keeps pending jobs from starting: a limit, or workers that run as many jobs as they may. */
 import type { JSX } from "preact";
-import type { Explanation, JobSummary } from "../api.gen.ts";
+import type { BusyFacts, Explanation, JobSummary } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { useRead } from "../live.ts";
 import { WorkerLink } from "../parts.tsx";
@@ -41,17 +41,12 @@ export function Held({ by }: { readonly by: string | null }): JSX.Element {
   return busy === null ? <>Pending</> : <BusyText {...busy} />;
 }
 
-interface Busy {
-  readonly workers: readonly string[];
-  readonly places: number;
+function busyIn(why: Explanation): BusyFacts | null {
+  if (why.reason === "workers-busy") return why.facts;
+  return why.reason === "behind" ? why.facts.busy : null;
 }
 
-function busyIn({ reason, facts }: Explanation): Busy | null {
-  if (reason === "workers-busy") return facts as unknown as Busy;
-  return reason === "behind" ? (facts["busy"] as Busy | null) : null;
-}
-
-function BusyText({ workers, places }: Busy): JSX.Element {
+function BusyText({ workers, places }: BusyFacts): JSX.Element {
   const [only] = workers;
   if (workers.length > 1 || only === undefined)
     return (

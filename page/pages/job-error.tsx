@@ -2,68 +2,86 @@
 import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Diff } from "../json.tsx";
-import { Copy, Info, Panel, Seg } from "../parts.tsx";
-import { to, usePlace } from "../router.ts";
-import type { Attempt, ErrorRecord, JobStory, Report } from "../api.gen.ts";
+import { Copy, Info, Panel } from "../parts.tsx";
+import { usePlace } from "../router.ts";
+import type { ErrorRecord, JobStory, Report } from "../api.gen.ts";
+import { AttemptChoice, COMPARE } from "./attempt-choice.tsx";
+import type { Attempts } from "./attempts.ts";
+import { errorAddress } from "./why-ended.tsx";
+import "./job-error.css";
 
 const LOGS_MAX = 200;
-const SHOWN_ATTEMPTS = 4;
+
+/** As the server stores them. */
+const CAUSES_MAX = 10;
+
+const FRAMES_MAX = 30;
 
 export function ErrorPanel({
   story,
+  attempts,
   reports,
 }: {
   readonly story: JobStory;
+  readonly attempts: Attempts;
   readonly reports: readonly Report[];
 }): JSX.Element | null {
-  const { query, path } = usePlace();
-  const failed = story.attempts.filter(({ error }) => error !== null);
+  const { query } = usePlace();
+  const failed = attempts.all.filter(({ error }) => error !== null);
   const last = failed.at(-1);
   const wanted = query.get("attempt");
-  const logs = reports.filter(
-    ({ kind }) => kind === "log" || kind === "report" || kind === "dropped",
-  );
+  const logs = reports.filter(({ kind }) => kind !== "progress");
   if (last === undefined) return logs.length === 0 ? null : <LogPanel logs={logs} />;
-  const comparing = wanted === "compare" && failed.length > 1;
+  const comparing = wanted === COMPARE && failed.length > 1;
   const shown = failed.find(({ epoch }) => String(epoch) === wanted) ?? last;
-  const choice = (value: string): string => to(path, { attempt: value });
-  const some = failed.slice(-SHOWN_ATTEMPTS);
-  const choices = [
-    ...some.map(({ epoch, attempt }) => ({
-      text: `Attempt ${attempt}`,
-      href: choice(String(epoch)),
-      current: !comparing && epoch === shown.epoch,
-    })),
-    ...(failed.length > 1
-      ? [{ text: "Compare", href: choice("compare"), current: comparing }]
-      : []),
-  ];
-  const own = logs.filter(({ epoch }) => epoch === shown.epoch);
-  const name = shown.error?.name ?? "";
+  const { error, epoch } = shown;
   return (
     <Panel
       title="Error"
-      right={failed.length > 1 ? <Seg push label="Attempt" choices={choices} /> : undefined}
+      right={<AttemptChoice attempts={attempts} shown={comparing ? COMPARE : String(epoch)} />}
       footer={
-        <Info>
-          <a href={to("jobs", { task: story.job.task, error: name })}>
-            Search jobs of {story.job.task} whose error says {name}
-          </a>
-        </Info>
+        <>
+          <a href={errorAddress(story, shown)}>{story.job.task} jobs that failed like this</a>
+          <span class="line push copies">
+            <Copy text={headOf(error)} label="Copy error" />
+            <Copy text={wholeOf(error)} label="Copy stack" />
+          </span>
+        </>
       }
     >
       {comparing ? (
-        <Diff before={plain(failed.at(-2))} after={plain(last)} />
+        <Diff before={wholeOf(failed.at(-2)?.error)} after={wholeOf(last.error)} />
       ) : (
-        <Stack error={shown.error} logs={own} />
+        <Stack error={error} logs={logs.filter((one) => one.epoch === epoch)} />
       )}
     </Panel>
   );
 }
 
-function plain(attempt: Attempt | undefined): string {
-  const { error } = attempt ?? { error: null };
-  return error === null ? "" : (error.stack ?? `${error.name}: ${error.message}`);
+/** The error, then what caused it, then what caused that. */
+function chainOf(error: ErrorRecord | null | undefined): readonly ErrorRecord[] {
+  const chain: ErrorRecord[] = [];
+  let one: unknown = error;
+  while (isError(one) && chain.length < CAUSES_MAX) {
+    chain.push(one);
+    one = one.cause;
+  }
+  return chain;
+}
+
+function isError(value: unknown): value is ErrorRecord {
+  return typeof value === "object" && value !== null && "message" in value && "name" in value;
+}
+
+function headOf(error: ErrorRecord | null | undefined): string {
+  return error === null || error === undefined ? "" : `${error.name}: ${error.message}`;
+}
+
+/** With its stack and all its causes. */
+function wholeOf(error: ErrorRecord | null | undefined): string {
+  return chainOf(error)
+    .map((one) => one.stack ?? headOf(one))
+    .join("\nCaused by ");
 }
 
 function LogPanel({ logs }: { readonly logs: readonly Report[] }): JSX.Element {
@@ -80,7 +98,7 @@ function LogPanel({ logs }: { readonly logs: readonly Report[] }): JSX.Element {
 function frames(stack: string): { readonly own: readonly string[]; readonly others: number } {
   const lines = stack.split("\n").filter((line) => /^\s+at /.test(line));
   const own = lines.filter((line) => !/node_modules|node:internal|\(node:|at node:/.test(line));
-  return { own: own.slice(0, 30), others: lines.length - own.length };
+  return { own: own.slice(0, FRAMES_MAX), others: lines.length - own.length };
 }
 
 export function Stack({
@@ -90,25 +108,42 @@ export function Stack({
   readonly error: ErrorRecord | null;
   readonly logs?: readonly Report[];
 }): JSX.Element {
-  if (error === null) return <p class="body dim">No error.</p>;
-  const { own, others } = frames(error.stack ?? "");
+  const chain = chainOf(error);
+  if (chain.length === 0) return <p class="body dim">No error.</p>;
   return (
     <pre class="code" tabIndex={0}>
+      {chain.map((one, depth) => (
+        <OneError key={depth} error={one} isCause={depth > 0} />
+      ))}
+      {logs.length > 0 && "\n\n"}
+      <Logs logs={logs} />
+    </pre>
+  );
+}
+
+function OneError({
+  error,
+  isCause,
+}: {
+  readonly error: ErrorRecord;
+  readonly isCause: boolean;
+}): JSX.Element {
+  const { own, others } = frames(error.stack ?? "");
+  const code = error.code === undefined || error.code === error.name ? "" : ` (${error.code})`;
+  return (
+    <>
+      {isCause && <span class="o">{"\n\ncaused by "}</span>}
       <span class="bad">
-        {error.name}: {error.message}
+        {error.name}
+        {code}: {error.message}
       </span>
-      {own.map((line) => (
-        <Frame key={line} line={line} />
+      {own.map((line, at) => (
+        <Frame key={at} line={line} />
       ))}
       {others > 0 && (
         <span class="o">{`\n    ${f.plural(others, "frame")} of packages and Node`}</span>
       )}
-      {error.cause !== undefined && error.cause !== null && (
-        <span class="o">{`\ncause: ${causeText(error.cause)}`}</span>
-      )}
-      {logs.length > 0 && "\n\n"}
-      <Logs logs={logs} />
-    </pre>
+    </>
   );
 }
 
@@ -133,14 +168,6 @@ export function Blocked({ ms, stack }: NonNullable<JobStory["blocked"]>): JSX.El
       </pre>
     </Panel>
   );
-}
-
-function causeText(cause: unknown): string {
-  if (typeof cause === "object" && cause !== null && "message" in cause) {
-    const { name = "Error", message } = cause as { name?: string; message: string };
-    return `${name}: ${message}`;
-  }
-  return JSON.stringify(cause);
 }
 
 function Frame({

@@ -26,6 +26,7 @@ import {
 } from "../parts.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
 import type { Job, JobStory, Report, Step } from "../api.gen.ts";
+import { useAttempts } from "./attempts.ts";
 import { may } from "./job-actions.tsx";
 import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { Blocked, ErrorPanel } from "./job-error.tsx";
@@ -55,10 +56,11 @@ function JobView({
   readonly story: JobStory;
   readonly reports: readonly Report[];
 }): JSX.Element {
-  const { job, attempts } = story;
+  const { job } = story;
+  const past = useAttempts(story);
   const { operator } = useMay();
   const { query } = usePlace();
-  const failed = attempts.filter(({ error }) => error !== null).map(({ epoch }) => epoch);
+  const failed = past.all.filter(({ error }) => error !== null).map(({ epoch }) => epoch);
   const at = failed.indexOf(Number(query.get("attempt") ?? failed.at(-1)));
   const turn = (by: number): void => {
     const next = failed[at + by];
@@ -105,7 +107,7 @@ function JobView({
           {story.blocked !== null && <Blocked {...story.blocked} />}
           {job.status === "processing" && progress !== undefined && <Progress report={progress} />}
           <Gantt story={story} />
-          <ErrorPanel story={story} reports={reports} />
+          <ErrorPanel story={story} attempts={past} reports={reports} />
           <div class="cols-2">
             <JsonPanel title="Payload" value={job.input} none="None: the task takes no input." />
             <JsonPanel title="Result" value={job.result} none={noResult(job)} />
@@ -157,7 +159,7 @@ function Progress({
           <rect class="g-bg" width="100%" height="8" rx="2" />
           <rect class="g-run" width={`${share}%`} height="8" rx="2" />
         </svg>
-        {report.text !== null && <p class="sm dim">{report.text}</p>}
+        {report.text !== null && <p class="sm dim progress-text">{report.text}</p>}
       </div>
     </Panel>
   );

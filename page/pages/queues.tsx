@@ -28,6 +28,7 @@ import { to } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { QueueCells } from "./overview-panels.tsx";
 import { askPause, askResume } from "./verdict.tsx";
+import { Why } from "./why.tsx";
 
 export function QueuesPage(): JSX.Element {
   const { data, error, reload } = useRead("overview");
@@ -377,7 +378,7 @@ export function QueuePage({ name }: { readonly name: string }): JSX.Element {
       <Crumbs>{[<a href={to("queues")}>Queues</a>, name]}</Crumbs>
       <Head
         title={name}
-        say={why.data?.sentence ?? ""}
+        say={why.data === undefined ? "" : <Why of={why.data} />}
         acts={
           <>
             <Btn href={to("jobs", { queue: name })}>Show its jobs</Btn>

@@ -39,9 +39,12 @@ type Part = Omit<Stretch, "x" | "width" | "folded">;
 function partsOf(job: Job, attempts: readonly Attempt[], now: number): Part[] {
   const end = job.finishedAt ?? now;
   const parts: Part[] = [];
-  let at = job.enqueuedAt;
+  const sorted = attempts.toSorted((a, b) => a.startedAt - b.startedAt);
+  const [first] = sorted;
+  // What an attempt that is not known ended in, is not known either.
+  let at = first === undefined || first.epoch === 1 ? job.enqueuedAt : first.startedAt;
   let before: Attempt | null = null;
-  for (const attempt of attempts.toSorted((a, b) => a.startedAt - b.startedAt)) {
+  for (const attempt of sorted) {
     const start = Math.max(at, attempt.startedAt);
     if (start > at) parts.push({ from: at, to: start, kind: waitKind(before) });
     const stop = Math.max(start, attempt.endedAt ?? end);
@@ -134,9 +137,15 @@ export interface StepBar {
 /** Attempts with the steps that they ran. A step belongs to the claim that wrote it last. */
 export function lanesOf(attempts: readonly Attempt[], steps: readonly Step[], now: number): Lane[] {
   const sorted = attempts.toSorted((a, b) => a.startedAt - b.startedAt);
+  const [first] = sorted;
+  // Of a job with many attempts only the newest are known: what the others did is not theirs.
+  const known =
+    first === undefined || first.epoch === 1
+      ? steps
+      : steps.filter(({ begunAt }) => begunAt >= first.startedAt);
   return sorted.map((attempt, index) => {
     const end = attempt.endedAt ?? now;
-    const own = steps
+    const own = known
       .filter((step) => holder(sorted, step) === attempt)
       .toSorted((a, b) => a.begunAt - b.begunAt || a.position - b.position);
     return {

@@ -1,6 +1,6 @@
 /** How a job ended, and how its last attempt failed. */
 import type { JSX } from "preact";
-import type { EndedFacts, JobStory } from "../api.gen.ts";
+import type { Attempt, EndedFacts, JobStory } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { Ago } from "../parts.tsx";
 import { to } from "../router.ts";
@@ -84,9 +84,12 @@ export function stepName({
   return occurrence > 1 ? `${name} ${occurrence}` : name;
 }
 
-/** The jobs whose last error is of the same kind. */
-export function errorAddress({ job, attempts }: JobStory): string {
-  const kind = attempts.findLast((one) => one.kind !== null)?.kind ?? null;
-  if (kind === null) return to("jobs", { task: job.task, error: job.lastError?.name });
-  return to("jobs", { kind });
+/** The jobs whose last error is of the same kind; of an earlier attempt, those whose error has the same name. */
+export function errorAddress(
+  { job, attempts }: JobStory,
+  of: Attempt | undefined = attempts.findLast(({ error }) => error !== null),
+): string {
+  const kind = attempts.find(({ epoch }) => epoch === of?.epoch)?.kind ?? null;
+  if (kind !== null) return to("jobs", { kind });
+  return to("jobs", { task: job.task, error: of?.error?.name ?? job.lastError?.name });
 }

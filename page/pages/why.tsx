@@ -6,6 +6,7 @@ import type { JSX } from "preact";
 import type {
   BusyFacts,
   ConcurrencyLimitFacts,
+  ExpiredFacts,
   HeldFacts,
   JobExplanation,
   JobStory,
@@ -32,179 +33,141 @@ import { to } from "../router.ts";
 import { Ended, FailedAttempt } from "./why-ended.tsx";
 
 type Reason = JobExplanation | QueueExplanation;
+type Facts<Name> = Extract<Reason, { reason: Name }>["facts"];
+
+/** What facts do not have. */
+interface About {
+  /** None: a queue is explained. */
+  readonly story: JobStory | undefined;
+  readonly its: "Its" | "The";
+  readonly it: "it" | "its jobs";
+}
+
+type Words = {
+  readonly [Name in Reason["reason"]]: (facts: Facts<Name>, about: About) => JSX.Element;
+};
 
 /** Workers that a sentence names. */
 const NAMED_MAX = 3;
 
 export function Why({
-  of,
+  of: { reason, facts },
   story,
 }: {
   readonly of: Reason;
-  /** What facts do not have of a job; none: a queue is explained. */
   readonly story?: JobStory;
 }): JSX.Element {
-  const its = story === undefined ? "The" : "Its";
-  const it = story === undefined ? "its jobs" : "it";
-  switch (of.reason) {
-    case "running":
-      return <Running {...of.facts}>.</Running>;
-    case "cancelling":
-      return (
-        <Running {...of.facts}>
-          . It was asked to stop <Ago at={of.facts.requestedAt} word=" ago" />.
-        </Running>
-      );
-    case "lease-expired":
-      return (
-        <>
-          Attempt {of.facts.attempt} of {of.facts.maxAttempts} ran on{" "}
-          <WorkerLink id={of.facts.worker} />, whose lease ended{" "}
-          <Ago at={of.facts.lockedUntil} word=" ago" />. The next worker that runs maintenance takes
-          the job back.
-        </>
-      );
-    case "ended":
-      return <Ended facts={of.facts} story={story} />;
-    case "expired":
-      return (
-        <>
-          It {of.facts.finishedAt === null ? "has expired" : "expired"}
-          {of.facts.finishedAt !== null && (
-            <>
-              {" "}
-              <Ago at={of.facts.finishedAt} word=" ago" />
-            </>
-          )}
-          : no worker had started it
-          {of.facts.startBy === null ? (
-            " in time"
-          ) : (
-            <>
-              {" "}
-              by <Moment at={of.facts.startBy} />
-            </>
-          )}
-          .
-        </>
-      );
-    case "scheduled":
-      return (
-        <>
-          It starts <Soon at={of.facts.dueAt} />.
-        </>
-      );
-    case "due":
-      return (
-        <>
-          It was due at <Moment at={of.facts.dueAt} />, and becomes pending when a worker next runs
-          maintenance.
-        </>
-      );
-    case "backing-off":
-      return (
-        <>
-          Attempt {of.facts.attempt + 1} of {of.facts.maxAttempts} starts{" "}
-          <Soon at={of.facts.until} />, because attempt {of.facts.attempt} failed
-          <FailedAttempt story={story} />.
-        </>
-      );
-    case "waits-for-jobs":
-      return <WaitsForJobs {...of.facts} flow={story?.flow ?? null} />;
-    case "waits-for-event":
-      return <WaitsForEvent {...of.facts} />;
-    case "sleeping":
-      return (
-        <>
-          It {of.facts.why === null ? "sleeps" : "was put off"} until <Moment at={of.facts.until} />
-          , <Until at={of.facts.until} />
-          {of.facts.why !== null && `: ${f.clause(of.facts.why)}`}.
-        </>
-      );
-    case "effect-in-doubt":
-      return (
-        <>
-          It waits for an operator: it is not known whether{" "}
-          {f.listed(of.facts.effects.map(({ name }) => `“${name}”`))} happened.
-        </>
-      );
-    case "stuck":
-      return (
-        <>
-          It waits, but no time, event, job or effect is recorded that it waits for. Run{" "}
-          <span class="mono">holdfast doctor</span> to find out more.
-        </>
-      );
-    case "paused":
-      return (
-        <>
-          {its} queue <QueueLink name={of.facts.queue} /> is paused: {of.facts.by} paused it{" "}
-          <Ago at={of.facts.at} word=" ago" />
-          {of.facts.why !== null && `, “${of.facts.why}”`}.
-        </>
-      );
-    case "no-worker":
-      return <NoWorker {...of.facts} its={its} />;
-    case "workers-paused":
-      return (
-        <>
-          {of.facts.workers.length === 1 ? "Worker " : "All workers that could run "}
-          {of.facts.workers.length === 1 ? "" : `${it}, `}
-          <Workers ids={of.facts.workers} />
-          {of.facts.workers.length === 1
-            ? `, the only one that could run ${it}, is paused.`
-            : ", are paused."}
-        </>
-      );
-    case "concurrency-limit":
-      return <AtLimit {...of.facts} its={its} />;
-    case "rate-limit":
-      return <AtRate {...of.facts} its={its} />;
-    case "workers-busy":
-      return (
-        <>
-          {story === undefined ? "Jobs are pending" : "It is next"}, but{" "}
-          <Busy {...of.facts} it={it} />.
-        </>
-      );
-    case "behind":
-      return (
-        <>
-          {jobs(of.facts.before, of.facts.isMore)} {of.facts.before === 1 ? "comes" : "come"} before
-          it in {of.facts.lane === null ? "" : `its lane “${of.facts.lane}” of `}the queue{" "}
-          <QueueLink name={of.facts.queue} />
-          {of.facts.busy !== null && (
-            <>
-              , and <Busy {...of.facts.busy} it={it} />
-            </>
-          )}
-          .
-        </>
-      );
-    case "next":
-      return (
-        <>
-          Nothing holds it back: the next worker that polls the queue{" "}
-          <QueueLink name={of.facts.queue} /> takes it.
-        </>
-      );
-    case "empty":
-      return <>No job is pending{runningText(of.facts.running)}.</>;
-    case "held":
-      return <Held {...of.facts} />;
-    case "moving":
-      return (
-        <>
-          {jobs(of.facts.pending.count, of.facts.pending.isMore)}{" "}
-          {of.facts.pending.count === 1 ? "is" : "are"} pending
-          {of.facts.running.count === 0
-            ? ", and workers are free to take them"
-            : runningText(of.facts.running)}
-          .
-        </>
-      );
-  }
+  const about: About =
+    story === undefined ? { story, its: "The", it: "its jobs" } : { story, its: "Its", it: "it" };
+  // Each function gets the facts of its own reason.
+  const say = WORDS[reason] as (facts: Reason["facts"], about: About) => JSX.Element;
+  return say(facts, about);
 }
+
+const WORDS: Words = {
+  running: (claim) => <Running {...claim}>.</Running>,
+  cancelling: (claim) => (
+    <Running {...claim}>
+      . It was asked to stop <Ago at={claim.requestedAt} word=" ago" />.
+    </Running>
+  ),
+  "lease-expired": ({ attempt, maxAttempts, worker, lockedUntil }) => (
+    <>
+      Attempt {attempt} of {maxAttempts} ran on <WorkerLink id={worker} />, whose lease ended{" "}
+      <Ago at={lockedUntil} word=" ago" />. The next worker that runs maintenance takes the job
+      back.
+    </>
+  ),
+  ended: (facts, { story }) => <Ended facts={facts} story={story} />,
+  expired: (facts) => <Expired {...facts} />,
+  scheduled: ({ dueAt }) => (
+    <>
+      It starts <Soon at={dueAt} />.
+    </>
+  ),
+  due: ({ dueAt }) => (
+    <>
+      It was due at <Moment at={dueAt} />, and becomes pending when a worker next runs maintenance.
+    </>
+  ),
+  "backing-off": ({ attempt, maxAttempts, until }, { story }) => (
+    <>
+      Attempt {attempt + 1} of {maxAttempts} starts <Soon at={until} />, because attempt {attempt}{" "}
+      failed
+      <FailedAttempt story={story} />.
+    </>
+  ),
+  "waits-for-jobs": (facts, { story }) => <WaitsForJobs {...facts} flow={story?.flow ?? null} />,
+  "waits-for-event": (facts) => <WaitsForEvent {...facts} />,
+  sleeping: ({ until, why }) => (
+    <>
+      It {why === null ? "sleeps" : "was put off"} until <Moment at={until} />, <Until at={until} />
+      {why !== null && `: ${f.clause(why)}`}.
+    </>
+  ),
+  "effect-in-doubt": ({ effects }) => (
+    <>
+      It waits for an operator: it is not known whether{" "}
+      {f.listed(effects.map(({ name }) => `“${name}”`))} happened.
+    </>
+  ),
+  stuck: () => (
+    <>
+      It waits, but no time, event, job or effect is recorded that it waits for. Run{" "}
+      <span class="mono">holdfast doctor</span> to find out more.
+    </>
+  ),
+  paused: ({ queue, by, at, why }, { its }) => (
+    <>
+      {its} queue <QueueLink name={queue} /> is paused: {by} paused it <Ago at={at} word=" ago" />
+      {why !== null && `, “${why}”`}.
+    </>
+  ),
+  "no-worker": (facts, { its }) => <NoWorker {...facts} its={its} />,
+  "workers-paused": ({ workers }, { it }) =>
+    workers.length === 1 ? (
+      <>
+        Worker <Workers ids={workers} />, the only one that could run {it}, is paused.
+      </>
+    ) : (
+      <>
+        All workers that could run {it}, <Workers ids={workers} />, are paused.
+      </>
+    ),
+  "concurrency-limit": (facts, { its }) => <AtLimit {...facts} its={its} />,
+  "rate-limit": (facts, { its }) => <AtRate {...facts} its={its} />,
+  "workers-busy": (busy, { story, it }) => (
+    <>
+      {story === undefined ? "Jobs are pending" : "It is next"}, but <Busy {...busy} it={it} />.
+    </>
+  ),
+  behind: ({ before, isMore, queue, lane, busy }, { it }) => (
+    <>
+      {jobs(before, isMore)} {before === 1 ? "comes" : "come"} before it in{" "}
+      {lane === null ? "" : `its lane “${lane}” of `}the queue <QueueLink name={queue} />
+      {busy !== null && (
+        <>
+          , and <Busy {...busy} it={it} />
+        </>
+      )}
+      .
+    </>
+  ),
+  next: ({ queue }) => (
+    <>
+      Nothing holds it back: the next worker that polls the queue <QueueLink name={queue} /> takes
+      it.
+    </>
+  ),
+  empty: ({ running }) => <>No job is pending{runningText(running)}.</>,
+  held: (facts) => <Held {...facts} />,
+  moving: ({ pending, running }) => (
+    <>
+      {jobs(pending.count, pending.isMore)} {pending.count === 1 ? "is" : "are"} pending
+      {running.count === 0 ? ", and workers are free to take them" : runningText(running)}.
+    </>
+  ),
+};
 
 function jobs(count: number, isMore: boolean): string {
   return `${isMore ? "More than " : ""}${f.plural(count, "job")}`;
@@ -212,6 +175,30 @@ function jobs(count: number, isMore: boolean): string {
 
 function runningText({ count }: { readonly count: number }): string {
   return count === 0 ? "" : `; ${f.plural(count, "job")} ${count === 1 ? "runs" : "run"}`;
+}
+
+function Expired({ startBy, finishedAt }: ExpiredFacts): JSX.Element {
+  return (
+    <>
+      It{" "}
+      {finishedAt === null ? (
+        "has expired"
+      ) : (
+        <>
+          expired <Ago at={finishedAt} word=" ago" />
+        </>
+      )}
+      : no worker had started it{" "}
+      {startBy === null ? (
+        "in time"
+      ) : (
+        <>
+          by <Moment at={startBy} />
+        </>
+      )}
+      .
+    </>
+  );
 }
 
 /** "in 3 min 12 s, at 10:50:24". */

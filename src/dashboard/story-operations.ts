@@ -17,7 +17,7 @@ import type { Usual } from "../stats/times.ts";
 import type { Related, Relations } from "./store.ts";
 
 /** The page reads earlier ones when a person asks for them: each may have kilobytes. */
-const ATTEMPTS_MAX = 20;
+const ATTEMPTS_MAX = 10;
 
 /** Jobs it waits for, and jobs that wait for it. */
 const DEPENDENCIES_MAX = 100;

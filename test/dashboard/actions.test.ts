@@ -74,7 +74,7 @@ for (const engine of ENGINES) {
       await page.getByRole("button", { name: "Cancel it" }).click();
       await until("it is cancelled", async () => (await statusOf(sleeping)) === "cancelled");
       assert.equal((await lineAbout(`job ${sleeping}`)).reason, "ordered twice");
-      await page.getByText("ordered twice").waitFor();
+      await page.locator(".explain").getByText(/ cancelled it .*: “ordered twice”\.$/).waitFor();
       await desk.closePages();
     });
 

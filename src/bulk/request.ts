@@ -60,7 +60,6 @@ export type BulkRequest = {
     }
 );
 
-
 /** What an action can change. */
 const CHANGES: Readonly<Record<BulkAction, readonly Status[]>> = {
   retry: operatorActions.retry,

@@ -74,7 +74,10 @@ for (const engine of ENGINES) {
       await page.getByRole("button", { name: "Cancel it" }).click();
       await until("it is cancelled", async () => (await statusOf(sleeping)) === "cancelled");
       assert.equal((await lineAbout(`job ${sleeping}`)).reason, "ordered twice");
-      await page.locator(".explain").getByText(/ cancelled it .*: “ordered twice”\.$/).waitFor();
+      await page
+        .locator(".explain")
+        .getByText(/ cancelled it .*: “ordered twice”\.$/)
+        .waitFor();
       await desk.closePages();
     });
 

@@ -148,12 +148,18 @@ function figures(engine: SqlEngine, now: number): string[] {
       concat("'queue-'", `i % ${QUEUES}`),
       from(QUEUES, quarters * QUEUES),
     ),
-    `insert into ${prefix}error_kind (id, task, name, message, sample, sample_job, state, first_at, last_at, builds, failed, retried)
+    `insert into ${prefix}error_kind (id, task, name, message, sample, sample_job, first_sample, first_job, state, first_at, last_at, builds, failed, retried)
      select ${hash("i")}, ${concat("'task-'", `i % ${TASKS}`)}, 'CarrierTimeout', 'no answer from carrier … within … s', 'no answer',
-            ${DIALECTS[engine].id(`(${now})`)}, case when i % 5 = 0 then 'resolved' else 'open' end, ${now} - i * 3600000, ${now} - i, '["9c41d07"]', i, i
+            ${DIALECTS[engine].id(`(${now})`)}, 'no answer', ${DIALECTS[engine].id(`(${now})`)}, case when i % 5 = 0 then 'resolved' else 'open' end, ${now} - i * 3600000, ${now} - i, '["9c41d07"]', i, i
        from ${from(1, KINDS)}`,
-    `insert into ${prefix}error_hour (kind_id, hour, failed, retried)
-     select ${hash(`1 + i % ${KINDS}`)}, ${hour} - ${div("i", KINDS)} * ${HOUR_MS}, 1, 1 from ${from(1, KINDS * 100)}`,
+    `insert into ${prefix}error_hour (kind_id, hour, build, failed, retried)
+     select ${hash(`1 + i % ${KINDS}`)}, ${hour} - ${div("i", KINDS)} * ${HOUR_MS}, '9c41d07', 1, 1 from ${from(1, KINDS * 100)}`,
+    `insert into ${prefix}error_minute (minute, kind_id, build, failed, retried)
+     select ${minute} - ${div("i", KINDS)} * ${MINUTE_MS}, ${hash(`1 + i % ${KINDS}`)}, '9c41d07', 1, 1 from ${from(1, KINDS * 1_000)}`,
+    `insert into ${prefix}task_total (hour, task, build, done, failed, cancelled, expired, retried, crashed, runs, waits)
+     select ${hour} - ${div("i", 2 * TASKS)} * ${HOUR_MS}, ${concat("'task-'", `(${div("i", 2)}) % ${TASKS}`)},
+            case when i % 2 = 0 then '9c41d07' else '8b30c96' end, 1000, 10, 0, 0, 5, 0, '{"20":900,"30":100}', '{"10":1000}'
+       from ${from(0, 2 * TASKS * 168 - 1)}`,
     `insert into ${prefix}worker_type (name) values ('worker')`,
     `insert into ${prefix}worker (id, type, slot, instance, status, hostname, pid, version, node_version, platform, arch, queues,
                                   tasks, concurrency, started_at, heartbeat_at)

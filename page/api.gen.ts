@@ -110,6 +110,86 @@ export type BehindFacts = {
   readonly busy: BusyFacts | null;
 };
 
+export type BuildBrief = {
+  readonly build: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly firstAt: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lastAt: number;
+  readonly done: number;
+  /** Jobs that failed for good. */
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  /** Attempts that failed and were followed by another. */
+  readonly retried: number;
+  /** Attempts whose worker died. */
+  readonly crashed: number;
+  /** Attempts that ended well or badly. */
+  readonly attempts: number;
+  /** Of the attempts, 0 to 1; null: there were none. */
+  readonly failedShare: number | null;
+};
+
+/** What a build changed, against the one before it. */
+export type BuildChange = {
+  readonly build: string;
+  readonly before: string | null;
+  readonly is: "worse" | "better" | "same" | "unknown";
+  /** In words. Unknown: the numbers are too small to tell. */
+  readonly text: string;
+};
+
+/** What a build changed, task by task. */
+export type BuildReport = {
+  readonly build: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly firstAt: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lastAt: number;
+  /** The build that was first seen before it. */
+  readonly before: string | null;
+  readonly done: number;
+  /** Jobs that failed for good. */
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  /** Attempts that failed and were followed by another. */
+  readonly retried: number;
+  /** Attempts whose worker died. */
+  readonly crashed: number;
+  /** Attempts that ended well or badly. */
+  readonly attempts: number;
+  /** Of the attempts, 0 to 1; null: there were none. */
+  readonly failedShare: number | null;
+  /** How long jobs that are done ran; null: unknown. */
+  readonly runs: Times | null;
+  /** How long jobs waited to be started; null: unknown. */
+  readonly pickups: Times | null;
+  /** Those that became worse first. */
+  readonly tasks: readonly {
+    readonly task: string;
+    readonly done: number;
+    /** Jobs that failed for good. */
+    readonly failed: number;
+    readonly cancelled: number;
+    readonly expired: number;
+    /** Attempts that failed and were followed by another. */
+    readonly retried: number;
+    /** Attempts whose worker died. */
+    readonly crashed: number;
+    /** Attempts that ended well or badly. */
+    readonly attempts: number;
+    /** Of the attempts, 0 to 1; null: there were none. */
+    readonly failedShare: number | null;
+    /** How long jobs that are done ran; null: unknown. */
+    readonly runs: Times | null;
+    /** How long jobs waited to be started; null: unknown. */
+    readonly pickups: Times | null;
+    readonly change: BuildChange;
+  }[];
+};
+
 /** An action on all jobs that match a filter. Workers and servers carry it out in the background; the counts show its progress. */
 export type BulkAction = {
   /** The id of a job or an item: a lower-case UUID. */
@@ -611,11 +691,27 @@ export type ErrorKind = {
   readonly lastAt: number;
   readonly firstBuild: string | null;
   readonly builds: readonly string[];
+  /** The first job that had it. */
+  readonly first: {
+    /** The id of a job or an item: a lower-case UUID. */
+    readonly job: string;
+    readonly message: string;
+  };
+  /** The newest job that had it. */
   readonly sample: {
     /** The id of a job or an item: a lower-case UUID. */
     readonly job: string;
     readonly message: string;
   };
+  /** Jobs that failed with it and still are. */
+  readonly failedNow: number;
+  /** False: at least so many; the newest failed jobs are counted. */
+  readonly isFailedNowExact: boolean;
+  /** In the time or the build that was asked for; null: all was. */
+  readonly within: {
+    readonly failed: number;
+    readonly retried: number;
+  } | null;
   readonly changedAt: number | null;
   readonly changedBy: string | null;
   readonly resolvedIn: string | null;
@@ -1341,6 +1437,10 @@ export type ListAttemptsResponse = {
 
 export type ListAuditResponse = {
   readonly lines: readonly AuditLine[];
+};
+
+export type ListBuildsResponse = {
+  readonly builds: readonly BuildBrief[];
 };
 
 export type ListBulkResponse = {
@@ -2725,6 +2825,96 @@ export type StreamEventName = (typeof streamEventNameValues)[number];
 
 export type StuckFacts = {};
 
+/** How the jobs of a task fare. */
+export type Task = {
+  readonly task: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly from: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly to: number;
+  readonly stepMs: number;
+  readonly done: number;
+  /** Jobs that failed for good. */
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  /** Attempts that failed and were followed by another. */
+  readonly retried: number;
+  /** Attempts whose worker died. */
+  readonly crashed: number;
+  /** Attempts that ended well or badly. */
+  readonly attempts: number;
+  /** Of the attempts, 0 to 1; null: there were none. */
+  readonly failedShare: number | null;
+  /** How long jobs that are done ran; null: unknown. */
+  readonly runs: Times | null;
+  /** How long jobs waited to be started; null: unknown. */
+  readonly pickups: Times | null;
+  /** Oldest first; hours in which nothing ended are missing. */
+  readonly hours: readonly {
+    /** Milliseconds since the Unix epoch. */
+    readonly at: number;
+    readonly done: number;
+    /** Jobs that failed for good. */
+    readonly failed: number;
+    readonly cancelled: number;
+    readonly expired: number;
+    /** Attempts that failed and were followed by another. */
+    readonly retried: number;
+    /** Attempts whose worker died. */
+    readonly crashed: number;
+    /** Attempts that ended well or badly. */
+    readonly attempts: number;
+    /** Of the attempts, 0 to 1; null: there were none. */
+    readonly failedShare: number | null;
+    /** How long jobs that are done ran; null: unknown. */
+    readonly runs: Times | null;
+    /** How long jobs waited to be started; null: unknown. */
+    readonly pickups: Times | null;
+  }[];
+  /** Newest first. */
+  readonly builds: readonly {
+    readonly build: string;
+    readonly firstAt: number | null;
+    readonly done: number;
+    /** Jobs that failed for good. */
+    readonly failed: number;
+    readonly cancelled: number;
+    readonly expired: number;
+    /** Attempts that failed and were followed by another. */
+    readonly retried: number;
+    /** Attempts whose worker died. */
+    readonly crashed: number;
+    /** Attempts that ended well or badly. */
+    readonly attempts: number;
+    /** Of the attempts, 0 to 1; null: there were none. */
+    readonly failedShare: number | null;
+    /** How long jobs that are done ran; null: unknown. */
+    readonly runs: Times | null;
+    /** How long jobs waited to be started; null: unknown. */
+    readonly pickups: Times | null;
+  }[];
+  /** Of the newest build; null: no build is known. */
+  readonly change: BuildChange | null;
+};
+
+export type TaskBrief = {
+  readonly task: string;
+  readonly done: number;
+  /** Jobs that failed for good. */
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  /** Attempts that failed and were followed by another. */
+  readonly retried: number;
+  /** Attempts whose worker died. */
+  readonly crashed: number;
+  /** Attempts that ended well or badly. */
+  readonly attempts: number;
+  /** Of the attempts, 0 to 1; null: there were none. */
+  readonly failedShare: number | null;
+};
+
 /** A task that the server or a worker knows. */
 export type TaskInfo = {
   readonly name: string;
@@ -2736,6 +2926,18 @@ export type TaskInfo = {
   readonly schema: unknown;
   /** Live workers that run it. */
   readonly workers: number;
+};
+
+export type TaskStatsResponse = {
+  readonly tasks: readonly TaskBrief[];
+};
+
+/** Durations in milliseconds, accurate to a fifth. */
+export type Times = {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly p99Ms: number;
 };
 
 /** An API token without its secret. */
@@ -3223,6 +3425,14 @@ export interface Reads {
   errors: {
     input: {
       readonly state?: "open" | "resolved" | "muted";
+      /** Of this task, without its version. */
+      readonly task?: string;
+      /** Seen in this build, within the last week. */
+      readonly build?: string;
+      /** Seen since: milliseconds since 1970, an ISO time, or a duration ago. Whole minutes of the last day, whole hours of the last week. */
+      readonly since?: string;
+      /** Seen before. */
+      readonly until?: string;
       /** Maximum number of entries to return. */
       readonly limit?: number;
     };
@@ -3253,6 +3463,38 @@ export interface Reads {
   tasks: {
     input: {};
     result: ListTasksResponse;
+  };
+  /** How the jobs of each task fare. */
+  "stats/tasks": {
+    input: {
+      /** How far back. Default 24h. */
+      readonly range?: "24h" | "7d";
+    };
+    result: TaskStatsResponse;
+  };
+  /** How the jobs of a task fare: failures, durations and waits, by hour and by build. */
+  "tasks/{task}": {
+    input: {
+      readonly task: string;
+      /** How far back. Default 24h. */
+      readonly range?: "24h" | "7d";
+    };
+    result: Task;
+  };
+  /** List builds of workers, newest first, with how their jobs fare. */
+  builds: {
+    input: {
+      /** How far back. Default 24h. */
+      readonly range?: "24h" | "7d";
+    };
+    result: ListBuildsResponse;
+  };
+  /** What a build changed, task by task. */
+  "builds/{build}": {
+    input: {
+      readonly build: string;
+    };
+    result: BuildReport;
   };
   /** Everything about one job in one request. */
   "jobs/{id}/story": {

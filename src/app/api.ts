@@ -39,6 +39,7 @@ import { reportRoute } from "../reports/routes.ts";
 import { scheduleOperations } from "../schedules/operations.ts";
 import { LatestCounts } from "../stats/counts.ts";
 import { statsOperations, unclaimableBy } from "../stats/operations.ts";
+import { buildOperations, taskOperations } from "../stats/task-operations.ts";
 import { eventOperations, stepOperations } from "../steps/operations.ts";
 import { tokenOperations } from "../tokens/operations.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
@@ -297,6 +298,8 @@ function pageRoutes(
       },
       searchOperations,
     ),
+    ...routesOf(holdfast, taskOperations),
+    ...routesOf(holdfast, buildOperations),
     ...routesOf(storyParts(holdfast), storyOperations),
     ...routesOf({ overview }, overviewOperations),
   ];

@@ -339,7 +339,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.#started.add(starting);
     try {
       const worker = await starting;
-      const times = this.#measure(worker);
+      const times = this.#measure(worker, settings.version);
       this.#noteTasks(settings.tasks);
       worker.on("worker:stopped", () => {
         const last = times.stop().finally(() => this.#lastTimes.delete(last));
@@ -370,10 +370,10 @@ export class Holdfast extends Sender implements AsyncDisposable {
   }
 
   /** Charts show how long jobs wait, and what is usual for a task. */
-  #measure(worker: Worker): WorkerTimes {
+  #measure(worker: Worker, build: string): WorkerTimes {
     const { store, runtime } = this;
     const put = store.stats.putTimes.bind(store.stats);
-    const times = new WorkerTimes({ put, runtime, source: () => worker.id });
+    const times = new WorkerTimes({ put, runtime, source: () => worker.id, build });
     worker.measure(times);
     return times;
   }

@@ -16,7 +16,8 @@ import {
 } from "../database/open.ts";
 import { type CheckGroup, type DoctorStore, SqlChecks } from "../doctor/store.ts";
 import { schemaChecks } from "../doctor/schema-checks.ts";
-import { errorFold, type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
+import { errorFold } from "../error-kinds/fold.ts";
+import { type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
 import { type ExplainStore, SqlExplain } from "../explain/store.ts";
 import { flowChecks } from "../flows/checks.ts";
 import { flowHooks } from "../flows/hooks.ts";
@@ -41,6 +42,7 @@ import { scheduleHooks } from "../schedules/runs.ts";
 import { type SchedulesStore, SqlSchedules } from "../schedules/store.ts";
 import type { MinuteFold } from "../stats/minute-totals.ts";
 import { SqlStats, type StatsStore } from "../stats/store.ts";
+import { taskFold } from "../stats/task-totals.ts";
 import { stepChecks, waitChecks } from "../steps/checks.ts";
 import { eventHooks, wakeHooks } from "../steps/events.ts";
 import { SqlSteps, type StepsStore } from "../steps/store.ts";
@@ -63,7 +65,7 @@ export const jobHooks: readonly JobHooks[] = [
 ];
 
 /** What features count when a minute is over. */
-const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold, lockFold];
+const minuteFolds: readonly MinuteFold[] = [buildFold, taskFold, errorFold, lockFold];
 
 export async function openStore(
   location: DatabaseLocation,

@@ -39,6 +39,8 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   status: async () =>
     commandOf((await import("../dashboard/operations.ts")).statusOperations.status),
   stats: async () => commandOf((await import("../stats/operations.ts")).statsCommand),
+  tasks: async () => groupOf((await import("../stats/task-operations.ts")).taskCommands),
+  builds: async () => groupOf((await import("../stats/task-operations.ts")).buildCommands),
   top: async () => (await import("./top.ts")).topCommand,
   leases: async () => commandOf((await import("../registry/operations.ts")).leaseOperations.list),
   workers: async () => groupOf((await import("../registry/command.ts")).workerCommands),

@@ -14,6 +14,8 @@ export const TAG_LENGTH_MAX = 64;
 
 /** Queues of Holdfast itself; applications enqueue no jobs there. */
 export const RESERVED = "holdfast.";
+/** Names that begin with it sort between the two. */
+export const AFTER_RESERVED = RESERVED.replace(".", "/");
 /** Its jobs deliver alerts. */
 export const ALERT_QUEUE = `${RESERVED}alerts`;
 

@@ -7,7 +7,7 @@ import {
 } from "../audit/entry.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
-import { by, checkText, choice, optionsOf, whole } from "../core/options.ts";
+import { by, checkText, choice, instant, optionsOf, whole } from "../core/options.ts";
 import {
   type ErrorKind,
   type ErrorKindsStore,
@@ -29,6 +29,14 @@ export class ErrorKindNotFoundError extends HoldfastError {
 export interface ErrorKindFilter {
   /** Kinds in this state. Default: open. */
   readonly state?: ErrorKindState;
+  /** Of this task, without its version. */
+  readonly task?: string;
+  /** Seen in this build, within the last week. */
+  readonly build?: string;
+  /** Seen at or after this time (ms since 1970, or a Date): minutes of the last day, hours of the last week. */
+  readonly since?: number | Date;
+  /** Seen before this time. */
+  readonly until?: number | Date;
   /** At most 200. Default 100. */
   readonly limit?: number;
 }
@@ -56,6 +64,10 @@ interface Parts {
 
 const listOptions = optionsOf<ErrorKindFilter>()({
   state: choice(kindStates, "open"),
+  task: by(checkName),
+  build: by(checkName),
+  since: instant(),
+  until: instant(),
   limit: whole(1, KINDS_LISTED_MAX, 100),
 });
 
@@ -78,7 +90,10 @@ export class Errors {
     const wanted = listOptions.read(filter);
     const counts = await this.#parts.store.counts();
     const groups = await this.#parts.store.list(wanted);
-    return { counts, groups, isAll: groups.length >= counts[wanted.state] };
+    const { task, build, since, until } = wanted;
+    const isNarrowed = [task, build, since, until].some((one) => one !== undefined);
+    const isAll = isNarrowed ? groups.length < wanted.limit : groups.length >= counts[wanted.state];
+    return { counts, groups, isAll };
   }
 
   /** One kind. Throws ErrorKindNotFoundError. */

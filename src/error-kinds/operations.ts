@@ -3,6 +3,7 @@ import type { ErrorRecord } from "../core/error-record.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
+import { readInstant } from "../jobs/filter.ts";
 import { type Columns, flexible, right, tableOf } from "../operations/show.ts";
 import { wholeId } from "../terminal/ids.ts";
 import {
@@ -23,12 +24,20 @@ interface ErrorsApp {
   readonly jobs: {
     attempts(id: string): Promise<readonly { readonly error: ErrorRecord | null }[]>;
   };
-  readonly store: { readonly errorKinds: Pick<ErrorKindsStore, "withPrefix"> };
+  readonly store: {
+    readonly errorKinds: Pick<ErrorKindsStore, "withPrefix">;
+    readonly db: { clock(): Promise<number> };
+  };
 }
 
 const operation = operationsOf<ErrorsApp>("errors");
 
 const id = s.text({ pattern: /^[0-9a-f]{32}$/ });
+
+const time = s.text({ min: 1, max: 64 });
+const TIMES = "milliseconds since 1970, an ISO time, or a duration ago.";
+
+const example = s.object({ job: s.id, message: s.text() });
 
 const group = s
   .object({
@@ -44,7 +53,16 @@ const group = s
     lastAt: s.instant,
     firstBuild: s.text().nullable(),
     builds: s.list(s.text()),
-    sample: s.object({ job: s.id, message: s.text() }),
+    first: example.about("The first job that had it."),
+    sample: example.about("The newest job that had it."),
+    failedNow: s.count.about("Jobs that failed with it and still are."),
+    isFailedNowExact: s
+      .boolean()
+      .about("False: at least so many; the newest failed jobs are counted."),
+    within: s
+      .object({ failed: s.count, retried: s.count })
+      .nullable()
+      .about("In the time or the build that was asked for; null: all was."),
     changedAt: s.instant.nullable(),
     changedBy: s.text().nullable(),
     resolvedIn: s.text().nullable(),
@@ -65,10 +83,14 @@ const SHORT = 8;
 
 const KINDS: Columns<ErrorKind> = [
   { title: "ID", cell: (one, { columns }) => (columns === null ? one.id : one.id.slice(0, SHORT)) },
-  right("FAILED", ({ failed }) => count(failed)),
+  right(
+    "FAILED NOW",
+    ({ failedNow, isFailedNowExact }) => `${count(failedNow)}${isFailedNowExact ? "" : "+"}`,
+  ),
+  right("EVER", ({ failed }) => count(failed)),
   right("RETRIED", ({ retried }) => count(retried)),
   flexible("TASK", ({ task }) => task),
-  flexible("ERROR", ({ code, name, isNew }) => `${code ?? name}${isNew ? " (new)" : ""}`),
+  flexible("ERROR", (one) => `${titleOf(one)}${one.isNew ? " (new)" : ""}`),
   right("LAST", ({ lastAt }) => relative(lastAt, systemRuntime.now())),
   flexible("MESSAGE", ({ message }) => message),
 ];
@@ -90,18 +112,44 @@ export const errorOperations = {
     name: "listErrors",
     summary: "List errors by kind, last seen first",
     access: "viewer",
-    input: { state: s.choice(kindStates).optional(), limit: s.pageLimit.optional() },
-    returns: "At most 200 kinds. They are counted when a minute is over.",
+    input: {
+      state: s.choice(kindStates).optional(),
+      task: s.name.optional().about("Of this task, without its version."),
+      build: s.name.optional().about("Seen in this build, within the last week."),
+      since: time
+        .optional()
+        .about(`Seen since: ${TIMES} Whole minutes of the last day, whole hours of the last week.`),
+      until: time.optional().about("Seen before."),
+      limit: s.pageLimit.optional(),
+    },
+    returns:
+      "At most 200 kinds, last seen first; of a time or a build, the most frequent first. They are counted when a minute is over.",
     result: kinds,
-    run: ({ errors }, filter) => errors.list(filter),
+    run: async ({ errors, store }, { since, until, ...filter }) => {
+      if (since === undefined && until === undefined) return errors.list(filter);
+      const now = await store.db.clock();
+      return errors.list({
+        ...filter,
+        ...(since === undefined ? {} : { since: readInstant("since", since, now) }),
+        ...(until === undefined ? {} : { until: readInstant("until", until, now) }),
+      });
+    },
     http: { method: "GET", path: "/api/v1/errors" },
     cli: {
       command: "errors list",
       flags: {
         state: { about: "only these", initial: "open" },
+        task: { value: "<name>" },
+        build: { value: "<name>" },
+        since: { value: "<time>", about: "seen since: 1h (ago), or 2027-01-31T09:00:00Z" },
+        until: { value: "<time>", about: "seen before" },
         limit: { about: "maximum number of kinds", initial: 20 },
       },
-      examples: ["errors list", "errors list --state resolved"],
+      examples: [
+        "errors list",
+        "errors list --state resolved",
+        "errors list --since 1h --build 9c41d07",
+      ],
       after: `
 Workers count errors when a minute is over. A kind is one task, error name and
 code, and a message that differs in values only. 'holdfast jobs --kind <id>'
@@ -109,8 +157,9 @@ lists its jobs and 'holdfast retry --kind <id>' retries them, with the whole id,
 which 'holdfast errors show' prints.`,
       show: ({ groups, counts, isAll }, { terminal, input: { state = "open" } }) => {
         if (groups.length === 0) return [`No ${state} kind of error.`];
-        const rest = isAll ? "" : `, the last ${groups.length} of them here`;
-        const all = `${counted(counts[state], "kind")}${rest}.`;
+        const all = isAll
+          ? `${counted(groups.length, "kind")}.`
+          : `${counted(counts[state], "kind")}, ${groups.length} of them here.`;
         return [...tableOf(KINDS, groups, terminal), "", terminal.colors.dim(all)];
       },
     },
@@ -231,27 +280,33 @@ const STATES: Readonly<Record<ErrorKindState, string>> = {
   muted: "Muted",
 };
 
-function standing({ group: { state, task, code, name, resolvedIn } }: { group: ErrorKind }) {
-  const build = resolvedIn === null ? "" : ` in build ${resolvedIn}`;
-  return [printable(`${STATES[state]}${build}: ${code ?? name} of ${task}`)];
+function standing({ group: kind }: { group: ErrorKind }) {
+  const build = kind.resolvedIn === null ? "" : ` in build ${kind.resolvedIn}`;
+  return [printable(`${STATES[kind.state]}${build}: ${titleOf(kind)} of ${kind.task}`)];
+}
+
+/** An error has one name everywhere: its class, and its code if that says more. */
+function titleOf({ name, code }: Pick<ErrorKind, "name" | "code">): string {
+  return code === null || code === name ? name : `${name} (${code})`;
 }
 
 function factsOf(kind: ErrorKind, { colors }: Terminal): string[] {
   const now = systemRuntime.now();
-  const { changedAt, changedBy, cameBackAt, resolvedIn, builds, sample } = kind;
+  const { changedAt, changedBy, cameBackAt, resolvedIn, builds, sample, first } = kind;
   const decided = changedAt === null ? "" : `, by ${changedBy ?? ""} ${relative(changedAt, now)}`;
   const lines = facts(colors, {
     state: `${kind.state}${resolvedIn === null ? "" : ` in build ${resolvedIn}`}${decided}`,
     back: cameBackAt === null ? null : moment(cameBackAt, now),
-    code: kind.code,
     message: kind.message,
-    failed: counted(kind.failed, "job"),
+    "failed now": `${kind.isFailedNowExact ? "" : "at least "}${counted(kind.failedNow, "job")}`,
+    "failed ever": counted(kind.failed, "job"),
     retried: counted(kind.retried, "attempt"),
     first: moment(kind.firstAt, now),
     last: moment(kind.lastAt, now),
     builds: builds.length === 0 ? null : builds.join(", "),
-    newest: `job ${sample.job}`,
+    "first job": first.job,
+    "newest job": sample.job,
     jobs: `holdfast jobs --kind ${kind.id}`,
   });
-  return [`${colors.bold(printable(`${kind.task} ${kind.name}`))} ${kind.id}`, ...lines];
+  return [`${colors.bold(printable(`${kind.task} ${titleOf(kind)}`))} ${kind.id}`, ...lines];
 }

@@ -1,33 +1,23 @@
-/**
- * Errors by kind: counted when a minute is folded, in the same transaction, so each error counts once.
- *
- * A minute with more errors than are read is counted in proportion: the figures of a storm are estimates.
- */
+/** Kinds of errors as they were counted (fold.ts), and what operators decided about them. */
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { kindOf, type KindFacts } from "../core/error-kind.ts";
-import { decodeError } from "../core/error-record.ts";
 import type { Database } from "../database/database.ts";
-import { type Engine, readNow, type Transaction } from "../database/engine.ts";
+import { type Engine, readNow } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-
-/** Errors of one minute that are read; the others count in proportion. */
-const READ_MAX = 1_000;
-
-/** Kinds of one minute that are written, the most frequent first. */
-const KINDS_MAX = 200;
-
-/** Builds that a kind names, newest last. */
-const BUILDS_MAX = 10;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
 
 export const KINDS_LISTED_MAX = 200;
 
-/** Kinds are deleted this long after they were last seen, and their hours after a week. */
-const KEEP_MS = 90 * 24 * HOUR_MS;
-const HOURS_KEEP_MS = 8 * 24 * HOUR_MS;
+/** Kinds that are looked through for those of a time or a build, the most frequent first. */
+const KINDS_WITHIN_MAX = 1_000;
+
+/** How long there are counts by minute: after that, by hour. */
+export const MINUTES_KEEP_MS = 26 * HOUR_MS;
+
+/** Failed jobs that are looked at to say how many of a kind there are now, the newest first. */
+export const FAILED_LOOKED_AT_MAX = 10_000;
 
 /** A kind is new for this long. */
 const NEW_MS = 24 * HOUR_MS;
@@ -38,22 +28,12 @@ export const kindStates = ["open", "resolved", "muted"] as const;
 /** What an operator decided about a kind of error. */
 export type ErrorKindState = (typeof kindStates)[number];
 
-interface Read {
-  readonly id: string;
-  readonly task: string;
-  readonly worker: string | null;
-  readonly at: number;
-  readonly error: string;
-}
-
-interface Tally extends KindFacts {
-  failed: number;
-  retried: number;
-  readonly sample: { readonly job: string; readonly message: string };
-  firstAt: number;
-  lastAt: number;
-  readonly builds: Set<string>;
-  readonly hours: Map<number, { failed: number; retried: number }>;
+/** A job that had an error of the kind, and its whole message. */
+export interface ErrorExample {
+  /** The id of the job. */
+  readonly job: string;
+  /** The whole message. */
+  readonly message: string;
 }
 
 /** Errors of one task with the same name and code, and a message that differs in values only. */
@@ -82,13 +62,21 @@ export interface ErrorKind {
   readonly firstBuild: string | null;
   /** The builds in which it was seen, newest last. At most ten. */
   readonly builds: readonly string[];
-  /** The newest message, and its job. */
-  readonly sample: {
-    /** The id of the job. */
-    readonly job: string;
-    /** The whole message. */
-    readonly message: string;
-  };
+  /** The first job that had it. */
+  readonly first: ErrorExample;
+  /** The newest job that had it. */
+  readonly sample: ErrorExample;
+  /** Jobs that failed with it and still are: not retried, not deleted. */
+  readonly failedNow: number;
+  /** Whether these are all; otherwise there are at least so many. */
+  readonly isFailedNowExact: boolean;
+  /** What it did in the time or the build that was asked for; null: all was. */
+  readonly within: {
+    /** Jobs that failed for good with it. */
+    readonly failed: number;
+    /** Attempts that failed with it and were followed by another. */
+    readonly retried: number;
+  } | null;
   /** When it was last resolved, muted or opened; null: never. */
   readonly changedAt: number | null;
   /** Who did that. */
@@ -103,201 +91,6 @@ export interface ErrorKind {
   readonly trend: readonly number[];
 }
 
-/** Part of every fold of minutes. */
-export const errorFold = {
-  async read(
-    engine: Engine,
-    from: number,
-    until: number,
-  ): Promise<(tx: Transaction) => Promise<void>> {
-    const kinds = new Map<string, Tally>();
-    for (let minute = from; minute < until; minute += MINUTE_MS) {
-      await addMinute(engine, kinds, minute);
-    }
-    const most = [...kinds.values()]
-      .toSorted((a, b) => b.failed + b.retried - (a.failed + a.retried))
-      .slice(0, KINDS_MAX);
-    return async (tx) => {
-      for (const tally of most) await keep(tx, tally);
-      if (Math.floor(until / HOUR_MS) > Math.floor(from / HOUR_MS)) await prune(tx, until);
-    };
-  },
-};
-
-async function addMinute(engine: Engine, kinds: Map<string, Tally>, minute: number): Promise<void> {
-  for (const as of ["failed", "retried"] as const) {
-    const { rows, weight } = await errorsIn(engine, as, minute);
-    const builds = await buildsOf(engine, rows);
-    for (const row of rows) add(kinds, row, { as, weight, build: builds.get(row.worker ?? "") });
-  }
-}
-
-/** The errors of a minute, at most so many, and how many each of them stands for. */
-async function errorsIn(
-  engine: Engine,
-  as: "failed" | "retried",
-  minute: number,
-): Promise<{ rows: Read[]; weight: number }> {
-  const end = minute + MINUTE_MS;
-  const from =
-    as === "failed"
-      ? sql`
-          from holdfast.finished f
-         where f.status = 'failed'
-           and f.finished_at >= ${minute}
-           and f.finished_at < ${end}
-           and f.error is not null`
-      : sql`
-          from holdfast.attempt f
-         where f.outcome in ('retry', 'crashed')
-           and f.ended_at >= ${minute}
-           and f.ended_at < ${end}
-           and f.error is not null`;
-  const columns =
-    as === "failed"
-      ? sql`f.id, f.task, f.worker, f.finished_at as at, f.error`
-      : sql`f.job_id as id, '' as task, f.worker, f.ended_at as at, f.error`;
-  const rows = await engine.all<Read>(sql`select ${columns} ${from} limit ${READ_MAX}`);
-  const tasks = as === "failed" ? null : await tasksOf(engine, rows);
-  const named = rows.map((row) => ({ ...row, task: tasks?.get(row.id) ?? row.task }));
-  if (rows.length < READ_MAX) return { rows: named, weight: 1 };
-  const [all] = await engine.all<{ n: number }>(sql`select count(*) as n ${from}`);
-  return { rows: named, weight: Math.max(1, (all?.n ?? 0) / READ_MAX) };
-}
-
-async function tasksOf(engine: Engine, rows: readonly Read[]): Promise<Map<string, string>> {
-  if (rows.length === 0) return new Map();
-  const ids = [...new Set(rows.map(({ id }) => id))];
-  const jobs = await engine.all<{ id: string; task: string }>(
-    sql`select id, task from holdfast.job where ${engine.among(sql`id`, ids)}`,
-  );
-  return new Map(jobs.map(({ id, task }) => [id, task]));
-}
-
-async function buildsOf(engine: Engine, rows: readonly Read[]): Promise<Map<string, string>> {
-  const ids = [...new Set(rows.flatMap(({ worker }) => worker ?? []))];
-  if (ids.length === 0) return new Map();
-  const workers = await engine.all<{ id: string; version: string }>(
-    sql`select id, version from holdfast.worker where ${engine.among(sql`id`, ids)}`,
-  );
-  return new Map(workers.map(({ id, version }) => [id, version]));
-}
-
-function add(
-  kinds: Map<string, Tally>,
-  { id, task, at, error }: Read,
-  { as, weight, build }: { as: "failed" | "retried"; weight: number; build: string | undefined },
-): void {
-  const record = decodeError(error);
-  const kind = kindOf(task, record);
-  const sample = { job: id, message: record.message };
-  const none = {
-    failed: 0,
-    retried: 0,
-    firstAt: at,
-    lastAt: at,
-    builds: new Set<string>(),
-    hours: new Map<number, { failed: number; retried: number }>(),
-  };
-  const before = kinds.get(kind.id) ?? { ...kind, ...none, sample };
-  before[as] += weight;
-  before.firstAt = Math.min(before.firstAt, at);
-  if (build !== undefined) before.builds.add(build);
-  const hour = Math.floor(at / HOUR_MS) * HOUR_MS;
-  const count = before.hours.get(hour) ?? { failed: 0, retried: 0 };
-  count[as] += weight;
-  before.hours.set(hour, count);
-  kinds.set(kind.id, at >= before.lastAt ? { ...before, lastAt: at, sample } : before);
-}
-
-interface Row {
-  readonly state: ErrorKindState;
-  readonly lastAt: number;
-  readonly builds: string;
-  readonly changedAt: number | null;
-  readonly resolvedIn: string | null;
-}
-
-async function keep(tx: Transaction, tally: Tally): Promise<void> {
-  const [known] = await tx.all<Row>(sql`
-    select state, last_at as "lastAt", builds, changed_at as "changedAt", resolved_in as "resolvedIn"
-      from holdfast.error_kind
-     where id = ${tally.id}`);
-  const { failed, retried } = {
-    failed: Math.round(tally.failed),
-    retried: Math.round(tally.retried),
-  };
-  const builds = [
-    ...new Set([
-      ...(known === undefined ? [] : (JSON.parse(known.builds) as string[])),
-      ...tally.builds,
-    ]),
-  ].slice(-BUILDS_MAX);
-  const { sample } = tally;
-  if (known === undefined) {
-    const { id, task, name, code, message, firstAt, lastAt } = tally;
-    await tx.insert("error_kind", [
-      {
-        id,
-        task,
-        name,
-        code,
-        message,
-        sample: sample.message,
-        sample_job: sample.job,
-        state: "open",
-        first_at: firstAt,
-        last_at: lastAt,
-        first_build: builds[0] ?? null,
-        builds: JSON.stringify(builds),
-        failed,
-        retried,
-        changed_at: null,
-        changed_by: null,
-        resolved_in: null,
-        came_back_at: null,
-      },
-    ]);
-  } else {
-    const isBack = cameBack(known, tally);
-    await tx.run(sql`
-      update holdfast.error_kind
-         set last_at = ${Math.max(known.lastAt, tally.lastAt)}, sample = ${sample.message}, sample_job = ${sample.job},
-             builds = ${JSON.stringify(builds)}, failed = failed + ${failed}, retried = retried + ${retried}
-             ${isBack ? sql`, state = 'open', came_back_at = ${tally.lastAt}` : nothing}
-       where id = ${tally.id}`);
-  }
-  for (const [hour, count] of tally.hours) await keepHour(tx, tally.id, hour, count);
-}
-
-/** Resolved in the next build: only a build that was not known before brings it back. */
-function cameBack({ state, changedAt, builds, resolvedIn }: Row, tally: Tally): boolean {
-  if (state !== "resolved" || tally.lastAt <= (changedAt ?? 0)) return false;
-  if (resolvedIn === null) return true;
-  const known = JSON.parse(builds) as string[];
-  return tally.builds.has(resolvedIn) || [...tally.builds].some((build) => !known.includes(build));
-}
-
-async function keepHour(
-  tx: Transaction,
-  id: string,
-  hour: number,
-  count: { failed: number; retried: number },
-): Promise<void> {
-  const [failed, retried] = [Math.round(count.failed), Math.round(count.retried)];
-  const changed = await tx.run(sql`
-    update holdfast.error_hour
-       set failed = failed + ${failed}, retried = retried + ${retried}
-     where kind_id = ${id}
-       and hour = ${hour}`);
-  if (changed === 0) await tx.insert("error_hour", [{ kind_id: id, hour, failed, retried }]);
-}
-
-async function prune(tx: Transaction, until: number): Promise<void> {
-  await tx.run(sql`delete from holdfast.error_hour where hour < ${until - HOURS_KEEP_MS}`);
-  await tx.run(sql`delete from holdfast.error_kind where last_at < ${until - KEEP_MS}`);
-}
-
 /** The public methods of the class, for other implementations. */
 export type ErrorKindsStore = Pick<SqlErrorKinds, keyof SqlErrorKinds>;
 
@@ -310,26 +103,38 @@ export class SqlErrorKinds {
     this.#engine = db.engine;
   }
 
-  /** The kinds in a state, last seen first. */
+  /** The kinds in a state, last seen first; of a time or a build, the most frequent first. */
   async list({
     state,
+    task,
+    build,
+    since,
+    until,
     limit = KINDS_LISTED_MAX,
-  }: {
-    state: ErrorKindState;
-    limit?: number;
-  }): Promise<ErrorKind[]> {
+  }: KindsWanted): Promise<ErrorKind[]> {
     const now = await readNow(this.#engine);
-    const rows = await this.#rows(sql`
-       where state = ${state}
-       order by last_at desc
-       limit ${Math.min(limit, KINDS_LISTED_MAX)}`);
-    return this.#withTrends(rows, now);
+    const most = Math.min(limit, KINDS_LISTED_MAX);
+    const which = sql`where state = ${state} ${task === undefined ? nothing : sql`and task = ${task}`}`;
+    if (build === undefined && since === undefined && until === undefined) {
+      const rows = await this.#rows(sql`${which} order by last_at desc limit ${most}`);
+      return this.#complete(rows, now);
+    }
+    const within = await countsWithin(this.#engine, now, { build, since, until });
+    if (within.size === 0) return [];
+    const among = this.#engine.among(sql`id`, [...within.keys()]);
+    const rows = await this.#rows(sql`${which} and ${among}`);
+    const weight = ({ id }: KindRow): number => {
+      const { failed = 0, retried = 0 } = within.get(id) ?? {};
+      return failed + retried;
+    };
+    const largest = rows.toSorted((a, b) => weight(b) - weight(a) || b.lastAt - a.lastAt);
+    return this.#complete(largest.slice(0, most), now, within);
   }
 
   async find(id: string): Promise<ErrorKind | null> {
     const now = await readNow(this.#engine);
     const rows = await this.#rows(sql`where id = ${id}`);
-    return (await this.#withTrends(rows, now))[0] ?? null;
+    return (await this.#complete(rows, now))[0] ?? null;
   }
 
   /** Those whose ids begin with this. */
@@ -394,7 +199,8 @@ export class SqlErrorKinds {
 
   #rows(rest: Sql): Promise<KindRow[]> {
     return this.#engine.all<KindRow>(sql`
-      select id, task, name, code, message, sample, sample_job as "sampleJob", state, first_at as "firstAt",
+      select id, task, name, code, message, sample, sample_job as "sampleJob",
+             first_sample as "firstSample", first_job as "firstJob", state, first_at as "firstAt",
              last_at as "lastAt", first_build as "firstBuild", builds, failed, retried,
              changed_at as "changedAt", changed_by as "changedBy", resolved_in as "resolvedIn",
              came_back_at as "cameBackAt"
@@ -402,28 +208,38 @@ export class SqlErrorKinds {
         ${rest}`);
   }
 
-  async #withTrends(rows: readonly KindRow[], now: number): Promise<ErrorKind[]> {
+  async #complete(
+    rows: readonly KindRow[],
+    now: number,
+    within?: ReadonlyMap<string, NonNullable<ErrorKind["within"]>>,
+  ): Promise<ErrorKind[]> {
     if (rows.length === 0) return [];
+    const failed = await failedNow(this.#engine);
     const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
     const first = hour - (TREND_HOURS - 1) * HOUR_MS;
     const ids = rows.map(({ id }) => id);
-    const hours = await this.#engine.all<{ id: string; hour: number; n: number }>(sql`
-      select kind_id as id, hour, failed + retried as n
+    const hours = await this.#engine.all<{ id: string; hour: number; n: string }>(sql`
+      select kind_id as id, hour, sum(failed + retried) as n
         from holdfast.error_hour
        where ${this.#engine.among(sql`kind_id`, ids)}
-         and hour >= ${first}`);
+         and hour >= ${first}
+       group by kind_id, hour`);
     const byKind = Map.groupBy(hours, ({ id }) => id);
-    return rows.map(({ sample: message, sampleJob: job, builds, ...row }) => {
+    return rows.map(({ sample, sampleJob, firstSample, firstJob, builds, ...row }) => {
       const trend = Array.from({ length: TREND_HOURS }, () => 0);
       for (const one of byKind.get(row.id) ?? []) {
         const at = (one.hour - first) / HOUR_MS;
-        if (at < TREND_HOURS) trend[at] = one.n;
+        if (at < TREND_HOURS) trend[at] = Number(one.n);
       }
       const isNew = row.firstAt > now - NEW_MS;
       return {
         ...row,
         builds: JSON.parse(builds) as string[],
-        sample: { job, message },
+        first: { job: firstJob, message: firstSample },
+        sample: { job: sampleJob, message: sample },
+        failedNow: failed.byKind.get(row.id) ?? 0,
+        isFailedNowExact: failed.isAll,
+        within: within?.get(row.id) ?? null,
         isNew,
         trend,
       };
@@ -431,10 +247,81 @@ export class SqlErrorKinds {
   }
 }
 
-interface KindRow extends Omit<ErrorKind, "builds" | "sample" | "trend" | "isNew"> {
+interface KindRow extends Omit<ErrorKind, (typeof COMPLETED)[number]> {
   readonly builds: string;
   readonly sample: string;
   readonly sampleJob: string;
+  readonly firstSample: string;
+  readonly firstJob: string;
+}
+
+const COMPLETED = [
+  "builds",
+  "first",
+  "sample",
+  "failedNow",
+  "isFailedNowExact",
+  "within",
+  "trend",
+  "isNew",
+] as const;
+
+export interface KindsWanted {
+  readonly state: ErrorKindState;
+  readonly task?: string | undefined;
+  readonly build?: string | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+type Within = Pick<KindsWanted, "build" | "since" | "until">;
+
+/** Whole minutes of the last day, whole hours of the last week. */
+async function countsWithin(
+  engine: Engine,
+  now: number,
+  { build, since = 0, until = now + MINUTE_MS }: Within,
+): Promise<Map<string, { failed: number; retried: number }>> {
+  const isRecent = since >= now - MINUTES_KEEP_MS;
+  const [table, at, stepMs] = isRecent
+    ? [sql`holdfast.error_minute`, sql`minute`, MINUTE_MS]
+    : [sql`holdfast.error_hour`, sql`hour`, HOUR_MS];
+  const rows = await engine.all<{ id: string; failed: string; retried: string }>(sql`
+    select kind_id as id, sum(failed) as failed, sum(retried) as retried
+      from ${table}
+     where ${at} >= ${Math.floor(since / stepMs) * stepMs}
+       and ${at} < ${until}
+           ${build === undefined ? nothing : sql`and build = ${build}`}
+     group by kind_id
+     order by sum(failed + retried) desc
+     limit ${KINDS_WITHIN_MAX}`);
+  // Some drivers give a sum as text.
+  return new Map(
+    rows.map(({ id, failed, retried }) => [
+      id,
+      { failed: Number(failed), retried: Number(retried) },
+    ]),
+  );
+}
+
+/** How many jobs are failed now, by kind. The index by status has the newest first on every engine. */
+async function failedNow(
+  engine: Engine,
+): Promise<{ byKind: ReadonlyMap<string, number>; isAll: boolean }> {
+  const rows = await engine.all<{ kind: string | null; n: number }>(sql`
+    select error_kind as kind, count(*) as n
+      from (select error_kind
+              from holdfast.finished
+             where status = 'failed'
+             order by id desc
+             limit ${FAILED_LOOKED_AT_MAX}) newest
+     group by error_kind`);
+  const all = rows.reduce((sum, { n }) => sum + n, 0);
+  return {
+    byKind: new Map(rows.flatMap(({ kind, n }) => (kind === null ? [] : [[kind, n] as const]))),
+    isAll: all < FAILED_LOOKED_AT_MAX,
+  };
 }
 
 const ACTIONS: Readonly<Record<ErrorKindState, string>> = {

@@ -8,7 +8,7 @@
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { firstIdAt, idRange, isId } from "../core/id.ts";
 import { home, type Status, statuses } from "../core/job.ts";
-import { RESERVED, versionsOf } from "../core/name.ts";
+import { AFTER_RESERVED, RESERVED, versionsOf } from "../core/name.ts";
 import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { CheckedFilter } from "./filter.ts";
@@ -404,9 +404,6 @@ function conditions(
   ];
   return all.reduce((some: Sql, one) => (one === false ? some : sql`${some} and ${one}`), nothing);
 }
-
-/** The character after the full stop. */
-const AFTER_RESERVED = RESERVED.replace(".", "/");
 
 function wordsIn([one = "", ...others]: readonly string[]): Sql {
   return others.reduce((some, word) => sql`${some}, ${word}`, sql`${one}`);

@@ -157,7 +157,6 @@ async function prune(tx: Transaction, until: number): Promise<void> {
      where step_ms = ${QUARTER_MS}
        and at < ${until - QUARTERS_KEEP_MS}`);
   await tx.run(sql`delete from holdfast.pickup_stat where minute < ${until - PICKUPS_KEEP_MS}`);
-  await tx.run(sql`delete from holdfast.task_stat where hour < ${until - QUARTERS_KEEP_MS}`);
 }
 
 const NONE = {
@@ -320,10 +319,15 @@ function pointOf(at: number, rows: readonly FoldedMinute[]): SeriesPoint {
 /** Of a histogram; empty: it has no times. To a hundredth of a millisecond. */
 export function quantilesOf(text: string | null, shares: readonly number[]): number[] {
   if (text === null) return [];
-  const histogram = new Histogram();
-  histogram.addText(text);
+  const histogram = histogramOf(text);
   return shares.flatMap((share) => {
     const ms = histogram.quantile(share);
     return ms === null ? [] : [Math.round(ms * 100) / 100];
   });
+}
+
+export function histogramOf(text: string): Histogram {
+  const histogram = new Histogram();
+  histogram.addText(text);
+  return histogram;
 }

@@ -19,6 +19,17 @@ import {
   pruneMinutes,
 } from "./minute-totals.ts";
 import { type MinuteStats, type Range, type Series, series } from "./spans.ts";
+import {
+  type BuildBrief,
+  buildList,
+  type BuildView,
+  buildView,
+  type TaskBrief,
+  taskList,
+  type TaskRange,
+  type TaskView,
+  taskView,
+} from "./task-views.ts";
 import { putTimes, type TimesRow, type Usual, usualTimes } from "./times.ts";
 
 export type StatsStore = Pick<SqlStats, keyof SqlStats>;
@@ -61,6 +72,26 @@ export class SqlStats {
   /** How long jobs of a task usually run; null: too few have. */
   usual(task: string): Promise<Usual | null> {
     return usualTimes(this.#engine, task);
+  }
+
+  /** The tasks of which jobs ended lately. */
+  tasks(range: TaskRange): Promise<TaskBrief[]> {
+    return taskList(this.#engine, range);
+  }
+
+  /** How the jobs of a task fare, by hour and by build; null: none was seen. */
+  task(name: string, range: TaskRange): Promise<TaskView | null> {
+    return taskView(this.#engine, name, range);
+  }
+
+  /** The builds of workers, newest first. */
+  builds(range: TaskRange): Promise<BuildBrief[]> {
+    return buildList(this.#engine, range);
+  }
+
+  /** What a build changed, task by task; null: it was never seen. */
+  build(name: string): Promise<BuildView | null> {
+    return buildView(this.#engine, name);
   }
 
   /** The minute totals of the last `forMs`, oldest first. */

@@ -5,10 +5,10 @@
  * process that folds a minute adds up the rows of all workers.
  */
 import { Histogram } from "../core/histogram.ts";
-import { isReserved, OTHER_QUEUES } from "../core/name.ts";
+import { bareName, isReserved, OTHER_QUEUES } from "../core/name.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Engine } from "../database/engine.ts";
-import { sql } from "../database/sql.ts";
+import { sql, type Sql } from "../database/sql.ts";
 import { mergedTimes, quantilesOf } from "./spans.ts";
 
 const MINUTE_MS = 60_000;
@@ -23,25 +23,29 @@ const NAMES_MAX = 100;
 /** Beyond this, the oldest unwritten rows are dropped. */
 const UNWRITTEN_MAX = 500;
 
-/** `pickup`: `name` is a queue and `at` a minute. `run`: a task, and an hour. */
+/** `pickup`: `name` is a queue and `at` a minute. `run`: a task without its version, and an hour. */
 export interface TimesRow {
   readonly kind: "pickup" | "run";
   readonly at: number;
   readonly name: string;
-  /** The worker that wrote it. */
+  /** The worker that wrote it, and its build. */
   readonly source: string;
-  /** A histogram; see core/histogram.ts. */
-  readonly times: string;
+  readonly build: string;
+  /** Histograms; see core/histogram.ts. Those of a queue have no runs. */
+  readonly runs: string;
+  readonly waits: string;
 }
 
-interface Cell extends Omit<TimesRow, "times" | "source"> {
-  readonly histogram: Histogram;
+interface Cell extends Pick<TimesRow, "kind" | "at" | "name"> {
+  readonly runs: Histogram;
+  readonly waits: Histogram;
 }
 
 interface TimesParts {
   readonly put: (rows: readonly TimesRow[]) => Promise<void>;
   readonly runtime: Runtime;
   readonly source: () => string;
+  readonly build: string;
 }
 
 /** Measures one worker. */
@@ -60,9 +64,13 @@ export class WorkerTimes {
 
   claimed(): void {}
 
-  started({ queue }: { readonly queue: string }, waitedMs: number | null): void {
+  started(
+    { task, queue }: { readonly task: string; readonly queue: string },
+    waitedMs: number | null,
+  ): void {
     if (waitedMs === null || isReserved(queue)) return;
-    this.#cell("pickup", queue, MINUTE_MS).add(waitedMs);
+    this.#cell("pickup", queue, MINUTE_MS).waits.add(waitedMs);
+    this.#cell("run", bareName(task), HOUR_MS).waits.add(waitedMs);
   }
 
   /** Failed attempts end early, and suspended ones end somewhere: only those that end a job say how long it takes. */
@@ -71,7 +79,8 @@ export class WorkerTimes {
     outcome: string,
     tookMs: number,
   ): void {
-    if (outcome === "done" && !isReserved(queue)) this.#cell("run", task, HOUR_MS).add(tookMs);
+    if (outcome !== "done" || isReserved(queue)) return;
+    this.#cell("run", bareName(task), HOUR_MS).runs.add(tookMs);
   }
 
   async stop(): Promise<void> {
@@ -80,7 +89,7 @@ export class WorkerTimes {
   }
 
   /** Called for every job. */
-  #cell(kind: TimesRow["kind"], name: string, stepMs: number): Histogram {
+  #cell(kind: TimesRow["kind"], name: string, stepMs: number): Cell {
     const now = this.#parts.runtime.now();
     const at = now - (now % stepMs);
     const cells = this.#cells[kind];
@@ -88,13 +97,14 @@ export class WorkerTimes {
     this.#since[kind] = at;
     const cell = cells.get(name) ?? this.#addCell(kind, name, at);
     if (!this.#unwritten.has(cell)) this.#note(cell);
-    return cell.histogram;
+    return cell;
   }
 
   #addCell(kind: TimesRow["kind"], given: string, at: number): Cell {
     const cells = this.#cells[kind];
     const name = cells.size < NAMES_MAX ? given : OTHER_QUEUES;
-    const cell = cells.get(name) ?? { kind, at, name, histogram: new Histogram() };
+    const none = { runs: new Histogram(), waits: new Histogram() };
+    const cell = cells.get(name) ?? { kind, at, name, ...none };
     cells.set(name, cell);
     return cell;
   }
@@ -120,10 +130,15 @@ export class WorkerTimes {
     const cells = [...this.#unwritten];
     if (cells.length === 0) return;
     this.#unwritten.clear();
-    const source = this.#parts.source();
+    const by = { source: this.#parts.source(), build: this.#parts.build };
     try {
       await this.#parts.put(
-        cells.map(({ histogram, ...cell }) => ({ ...cell, source, times: histogram.toText() })),
+        cells.map(({ runs, waits, ...cell }) => ({
+          ...cell,
+          ...by,
+          runs: runs.toText(),
+          waits: waits.toText(),
+        })),
       );
     } catch {
       // Statistics may be late.
@@ -134,7 +149,7 @@ export class WorkerTimes {
 
 // The rows that workers write about how long jobs waited and ran.
 
-/** Newest rows of a task that are read: a day of eight workers. */
+/** Newest rows of a task that are read, of the open hour and of those before. */
 const ROWS_MAX = 200;
 
 /** Fewer runs do not show what is usual. */
@@ -148,37 +163,44 @@ export interface Usual {
   readonly count: number;
 }
 
-const KINDS = {
-  pickup: { table: sql`holdfast.pickup_stat`, at: "minute", name: "queue", times: "waits" },
-  run: { table: sql`holdfast.task_stat`, at: "hour", name: "task", times: "runs" },
-} as const;
-
 export async function putTimes(engine: Engine, rows: readonly TimesRow[]): Promise<void> {
-  for (const { kind, at, name, source, times } of rows) {
-    const { table, ...columns } = KINDS[kind];
-    const isPickup = kind === "pickup";
-    await engine.put({
-      table,
-      columns: [columns.at, columns.name, "source", columns.times],
-      values: sql`${at}, ${name}, ${source}, ${times}`,
-      key: [columns.at, columns.name, "source"],
-      set: isPickup ? sql`waits = ${times}` : sql`runs = ${times}`,
-      where: isPickup
-        ? sql`was.minute = ${at} and was.queue = ${name} and was.source = ${source}`
-        : sql`was.hour = ${at} and was.task = ${name} and was.source = ${source}`,
-      returning: sql`source`,
-      durable: false,
-    });
+  for (const { kind, at, name, source, build, runs, waits } of rows) {
+    const of = { returning: sql`source`, durable: false } as const;
+    await (kind === "pickup"
+      ? engine.put({
+          ...of,
+          table: sql`holdfast.pickup_stat`,
+          columns: ["minute", "queue", "source", "waits"],
+          values: sql`${at}, ${name}, ${source}, ${waits}`,
+          key: ["minute", "queue", "source"],
+          set: sql`waits = ${waits}`,
+          where: sql`was.minute = ${at} and was.queue = ${name} and was.source = ${source}`,
+        })
+      : engine.put({
+          ...of,
+          table: sql`holdfast.task_stat`,
+          columns: ["hour", "task", "source", "build", "runs", "waits"],
+          values: sql`${at}, ${name}, ${source}, ${build}, ${runs}, ${waits}`,
+          key: ["hour", "task", "source"],
+          set: sql`runs = ${runs}, waits = ${waits}`,
+          where: sql`was.hour = ${at} and was.task = ${name} and was.source = ${source}`,
+        }));
   }
 }
 
 export async function usualTimes(engine: Engine, task: string): Promise<Usual | null> {
-  const rows = await engine.all<{ runs: string }>(sql`
-    select runs
-      from holdfast.task_stat
-     where task = ${task}
-     order by hour desc
-     limit ${ROWS_MAX}`);
+  const newest = (table: Sql): Promise<{ runs: string }[]> =>
+    engine.all<{ runs: string }>(sql`
+      select runs
+        from ${table}
+       where task = ${bareName(task)}
+         and runs is not null
+       order by hour desc
+       limit ${ROWS_MAX}`);
+  const rows = [
+    ...(await newest(sql`holdfast.task_stat`)),
+    ...(await newest(sql`holdfast.task_total`)),
+  ];
   const merged = mergedTimes(rows.map(({ runs }) => runs));
   if (merged === null) return null;
   const counts = Object.values(JSON.parse(merged) as Record<string, number>);

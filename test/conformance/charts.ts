@@ -5,7 +5,17 @@ import { firstIdAt } from "../../src/core/id.ts";
 import { sql } from "../../src/database/sql.ts";
 import { FOLD_LAG_MS } from "../../src/stats/minute-totals.ts";
 import type { Bundle, Group, Open } from "../support/bundle.ts";
-import { claimOne, done, enqueueOne, failed, nextId, retry, settleOne } from "../support/jobs.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
+import {
+  addWorker,
+  claimOne,
+  done,
+  enqueueOne,
+  failed,
+  nextId,
+  retry,
+  settleOne,
+} from "../support/jobs.ts";
 
 const MINUTE_MS = 60_000;
 const QUARTER_MS = 15 * MINUTE_MS;
@@ -15,6 +25,14 @@ const HOUR_MS = 60 * MINUTE_MS;
 async function openAtQuarter(open: Open): Promise<Bundle & { readonly start: number }> {
   const bundle = await open();
   const start = (Math.floor(bundle.clock.now() / QUARTER_MS) + 1) * QUARTER_MS;
+  bundle.clock.set(start);
+  await bundle.byHand(sql`update holdfast.counts set folded_until = ${start} where id = 1`);
+  return Object.assign(bundle, { start });
+}
+
+async function openAtHour(open: Open): Promise<Bundle & { readonly start: number }> {
+  const bundle = await open();
+  const start = (Math.floor(bundle.clock.now() / HOUR_MS) + 1) * HOUR_MS;
   bundle.clock.set(start);
   await bundle.byHand(sql`update holdfast.counts set folded_until = ${start} where id = 1`);
   return Object.assign(bundle, { start });
@@ -140,12 +158,19 @@ export const charts: Group = (open) => {
   test("how long jobs waited: the rows of all workers, once each however often they are written", async () => {
     const bundle = await openAtQuarter(open);
     const { store, start } = bundle;
-    const row = { kind: "pickup", at: start, name: "mail", source: "w-1" } as const;
-    await store.stats.putTimes([{ ...row, times: '{"10":1}' }]);
+    const row = {
+      kind: "pickup",
+      at: start,
+      name: "mail",
+      source: "w-1",
+      build: "b",
+      runs: "{}",
+    } as const;
+    await store.stats.putTimes([{ ...row, waits: '{"10":1}' }]);
     await store.stats.putTimes([
-      { ...row, times: '{"10":98}' },
-      { ...row, source: "w-2", times: '{"40":2}' },
-      { ...row, name: "bulk", times: '{"20":1}' },
+      { ...row, waits: '{"10":98}' },
+      { ...row, source: "w-2", waits: '{"40":2}' },
+      { ...row, name: "bulk", waits: '{"20":1}' },
     ]);
     await foldUntil(bundle, start + QUARTER_MS);
     for (const range of ["15m", "24h"] as const) {
@@ -161,14 +186,106 @@ export const charts: Group = (open) => {
   test("what is usual for a task", async () => {
     const { store, clock } = await open();
     const hour = Math.floor(clock.now() / HOUR_MS) * HOUR_MS;
-    const row = { kind: "run", at: hour, name: "mail.send", source: "w-1" } as const;
+    const row = {
+      kind: "run",
+      at: hour,
+      name: "mail.send",
+      source: "w-1",
+      build: "b",
+      waits: "{}",
+    } as const;
     assert.equal(await store.stats.usual("mail.send"), null);
-    await store.stats.putTimes([{ ...row, times: '{"20":4}' }]);
-    assert.equal(await store.stats.usual("mail.send"), null);
-    await store.stats.putTimes([{ ...row, source: "w-2", times: '{"20":4,"30":2}' }]);
+    await store.stats.putTimes([{ ...row, runs: '{"20":4}' }]);
+    assert.equal(await store.stats.usual("mail.send@2"), null);
+    await store.stats.putTimes([{ ...row, source: "w-2", runs: '{"20":4,"30":2}' }]);
     const usual = await store.stats.usual("mail.send");
     assert.equal(usual?.count, 10);
     assert.ok(usual.lowMs < usual.highMs);
+  });
+
+  test("totals of a task by hour and build: counted once, with the times of all workers", async () => {
+    const bundle = await openAtHour(open);
+    const { store, clock, start } = bundle;
+    await addWorker(bundle, "w-old", "old");
+    clock.advance(1_000);
+    await addWorker(bundle, "w-new", "new");
+    const end = async (
+      worker: string,
+      outcome: (job: ClaimedJob) => ReturnType<typeof done>,
+      task = "mail.send",
+    ): Promise<void> => {
+      await enqueueOne(store, { task });
+      await settleOne(store, outcome(await claimOne(store, { worker })));
+    };
+    await end("w-old", done);
+    await end("w-old", done, "mail.send@2");
+    await end("w-new", failed);
+    await end("w-new", (job) => retry(job, { delayMs: 9 * HOUR_MS }));
+    await end("w-new", done, "mail.sort");
+    const times = { kind: "run", at: start, name: "mail.send", waits: "{}" } as const;
+    await store.stats.putTimes([
+      { ...times, source: "w-old", build: "old", runs: '{"20":2}' },
+      { ...times, source: "w-new", build: "new", runs: '{"10":3}' },
+      { ...times, source: "w-3", build: "new", runs: '{"30":3}', waits: '{"5":1}' },
+    ]);
+    await foldUntil(bundle, start + MINUTE_MS);
+    const isOpen = await store.stats.task("mail.send", "24h");
+    const facts = (view: typeof isOpen) =>
+      view?.builds
+        .map((one) => [one.build, one.done, one.failed, one.retried, one.runs?.count ?? null])
+        .toSorted(([a], [b]) => String(a).localeCompare(String(b)));
+    assert.deepEqual(facts(isOpen), [
+      ["new", 0, 1, 1, 6],
+      ["old", 2, 0, 0, 2],
+    ]);
+    // The hour is over, and so are two more: times were moved to it once, and late ones are dropped.
+    await foldUntil(bundle, start + 2 * HOUR_MS);
+    await store.stats.putTimes([{ ...times, source: "w-old", build: "old", runs: '{"20":9}' }]);
+    clock.set(start + 2 * HOUR_MS);
+    await end("w-new", done);
+    await foldUntil(bundle, start + 3 * HOUR_MS);
+    const over = await store.stats.task("mail.send", "24h");
+    assert.deepEqual(facts(over), [
+      ["new", 1, 1, 1, 6],
+      ["old", 2, 0, 0, 2],
+    ]);
+    assert.deepEqual(
+      over?.hours.map((one) => [(one.at - start) / HOUR_MS, one.done, one.attempts]),
+      [
+        [0, 2, 4],
+        [2, 1, 1],
+      ],
+    );
+    assert.equal(over?.pickups?.count, 1);
+    assert.equal((await store.stats.usual("mail.send"))?.count, 8);
+    assert.equal(await store.stats.task("never.seen", "24h"), null);
+    assert.deepEqual(
+      (await store.stats.tasks("24h")).map(({ task, done: ok, failedShare }) => [
+        task,
+        ok,
+        failedShare,
+      ]),
+      [
+        ["mail.send", 3, 2 / 5],
+        ["mail.sort", 1, 0],
+      ],
+    );
+    const build = await store.stats.build("new");
+    assert.deepEqual(
+      build?.tasks.map(({ task, done: ok, change }) => [task, ok, change.before, change.is]),
+      [
+        ["mail.send", 1, "old", "unknown"],
+        ["mail.sort", 1, null, "unknown"],
+      ],
+    );
+    assert.deepEqual(
+      (await store.stats.builds("24h")).map((one) => [one.build, one.attempts]),
+      [
+        ["new", 4],
+        ["old", 2],
+      ],
+    );
+    assert.equal(await store.stats.build("never"), null);
   });
 
   test("the backlog is that of the last count, and unknown for minutes without a count", async () => {

@@ -2,9 +2,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "../../src/database/sql.ts";
+import type { KindsWanted } from "../../src/error-kinds/store.ts";
 import { FOLD_LAG_MS } from "../../src/stats/minute-totals.ts";
 import type { Bundle, Group, Open } from "../support/bundle.ts";
-import { claimOne, enqueueOne, failed, nextId, retry, settleOne } from "../support/jobs.ts";
+import {
+  addWorker,
+  claimOne,
+  enqueueOne,
+  failed,
+  nextId,
+  retry,
+  settleOne,
+} from "../support/jobs.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -33,18 +42,10 @@ async function fail(
   return job.id;
 }
 
-async function addWorker({ byHand, clock }: Bundle, id: string, version: string): Promise<void> {
-  await byHand(sql`
-    insert into holdfast.worker (id, type, slot, instance, status, hostname, pid, version, node_version, platform, arch,
-                                 queues, tasks, concurrency, started_at, heartbeat_at)
-    values (${id}, 'mailer', null, 1, 'running', 'h', 1, ${version}, 'v', 'l', 'a', '[]', '[]', 1, ${clock.now()}, ${clock.now()})`);
-}
-
 export const errorsByKind: Group = (open) => {
   test("errors that differ in values are of one kind, and each is counted once", async () => {
     const bundle = await openFolded(open);
-    const { store, clock, byHand } = bundle;
-    await byHand(sql`insert into holdfast.worker_type (name) values ('mailer')`);
+    const { store, clock } = bundle;
     await addWorker(bundle, "w-1", "9c41d07");
     await fail(bundle, "no answer from 'dhl' within 10 s");
     clock.advance(1_000);
@@ -80,6 +81,8 @@ export const errorsByKind: Group = (open) => {
       kind?.trend.reduce((sum, n) => sum + n, 0),
       2,
     );
+    assert.equal(kind?.first.message, "no answer from 'dhl' within 10 s");
+    assert.deepEqual([kind?.failedNow, kind?.isFailedNowExact], [1, true]);
     assert.deepEqual(await store.errorKinds.counts(), { open: 2, resolved: 0, muted: 0, new: 2 });
   });
 
@@ -126,8 +129,7 @@ export const errorsByKind: Group = (open) => {
 
   test("resolved in the next build: an old build does not bring it back, a new one does", async () => {
     const bundle = await openFolded(open);
-    const { store, byHand, clock } = bundle;
-    await byHand(sql`insert into holdfast.worker_type (name) values ('mailer')`);
+    const { store, clock } = bundle;
     await addWorker(bundle, "w-1", "old");
     await addWorker(bundle, "w-2", "new");
     await fail(bundle, "boom");
@@ -146,6 +148,51 @@ export const errorsByKind: Group = (open) => {
     await fail(bundle, "boom", { worker: "w-2" });
     await fold(bundle);
     assert.equal((await store.errorKinds.find(id))?.state, "open");
+  });
+
+  test("kinds of a time, a task or a build, the most frequent first, with what each did in it", async () => {
+    const bundle = await openFolded(open);
+    const { store, clock, byHand } = bundle;
+    const start = clock.now();
+    const wait = 10 * MINUTE_MS;
+    await addWorker(bundle, "w-1", "old");
+    await addWorker(bundle, "w-2", "new");
+    await fail(bundle, "disk full");
+    await fold(bundle);
+    clock.set(start + wait);
+    await fail(bundle, "disk full", { worker: "w-2" });
+    await fail(bundle, "no address", { worker: "w-2" });
+    await fail(bundle, "no address", { worker: "w-2", again: true });
+    await fail(bundle, "no address", { task: "order.pick" });
+    await fold(bundle);
+    const sorted = (some: readonly unknown[][]) =>
+      some.toSorted((a, b) => String(a).localeCompare(String(b)));
+    const brief = async (wanted: Partial<KindsWanted>) =>
+      (await store.errorKinds.list({ state: "open", ...wanted })).map(
+        ({ task, message, within }) => [task, message, within?.failed, within?.retried],
+      );
+    const [ship, pick] = ["order.ship", "order.pick"];
+    assert.deepEqual(await brief({ since: start + wait, task: ship }), [
+      [ship, "no address", 1, 1],
+      [ship, "disk full", 1, 0],
+    ]);
+    assert.deepEqual(await brief({ since: start, until: start + wait }), [
+      [ship, "disk full", 1, 0],
+    ]);
+    assert.deepEqual(sorted(await brief({ build: "old" })), [
+      [pick, "no address", 1, 0],
+      [ship, "disk full", 1, 0],
+    ]);
+    assert.deepEqual(await brief({ build: "new", since: start + wait + MINUTE_MS }), []);
+    assert.deepEqual(await brief({ task: pick }), [[pick, "no address", undefined, undefined]]);
+    assert.deepEqual(await brief({ build: "never" }), []);
+    // Of the last week there are whole hours.
+    await byHand(sql`delete from holdfast.error_minute`);
+    const week = await brief({ since: start - 30 * 3_600_000, task: ship });
+    assert.deepEqual(sorted(week.map(([, message, bad]) => [message, bad])), [
+      ["disk full", 2],
+      ["no address", 1],
+    ]);
   });
 
   test("tasks are recorded with their schemas, and written only when they change", async () => {

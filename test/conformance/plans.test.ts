@@ -203,6 +203,19 @@ const verbs: Readonly<
     // A row for each queue and status, one for each worker, and one for each kind of error.
     reads: ["depth", "worker", "attempt", "error_kind"],
   },
+  "reading tasks, builds and kinds of errors": {
+    run: async ({ stats, errorKinds }) => {
+      await stats.task("mail.send", "7d");
+      await stats.build("9c41d07");
+      await stats.usual("mail.send");
+      const wanted = { state: "open", build: "9c41d07", limit: 10 } as const;
+      await errorKinds.list({ ...wanted, since: Date.now() });
+      await errorKinds.list({ ...wanted, since: Date.now() - 48 * 3_600_000 });
+      await errorKinds.list({ state: "open", task: "mail.send", limit: 10 });
+    },
+    // There are as many as deployments.
+    reads: ["build"],
+  },
   "reading and pruning minutes": {
     run: async (store) => {
       await store.stats.minutes({ forMs: 60_000, queue: "default", limit: 10 });

@@ -239,6 +239,8 @@ export async function writeHistory(
     await tx.run(sql`
       update holdfast.worker set started_at = ${now - DEPLOYED * MINUTE_MS} where id = ${worker.id}`);
     // What a shop without a past wrote.
+    await tx.run(sql`delete from holdfast.task_total`);
+    await tx.run(sql`delete from holdfast.error_minute`);
     await tx.run(sql`delete from holdfast.error_hour`);
     await tx.run(sql`delete from holdfast.error_kind`);
     await tx.run(sql`delete from holdfast.minute_total`);

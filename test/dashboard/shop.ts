@@ -156,6 +156,8 @@ async function writePast(
     message,
     sample: message,
     sample_job: jobs.failed,
+    first_sample: message,
+    first_job: jobs.failed,
     state: "open",
     first_at: now - MINUTE_MS,
     last_at: now,

@@ -5,7 +5,7 @@ import { StdioClientTransport as NewStdio } from "@modelcontextprotocol/client/s
 import { Client as OldClient } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as OldStdio } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport as OldHttp } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { errorFold } from "../../src/error-kinds/store.ts";
+import { errorFold } from "../../src/error-kinds/fold.ts";
 import type { Holdfast } from "../../src/app/holdfast.ts";
 import { defineTask } from "../../src/index.ts";
 import { launcher } from "../support/package.ts";

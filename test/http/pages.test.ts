@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { defineTask } from "../../src/core/task.ts";
-import { errorFold } from "../../src/error-kinds/store.ts";
+import { errorFold } from "../../src/error-kinds/fold.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 

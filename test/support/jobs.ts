@@ -19,6 +19,7 @@ import type {
   Wanted,
 } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import type { Bundle } from "./bundle.ts";
 import { testRuntime } from "./runtime.ts";
 
@@ -98,6 +99,20 @@ export function upTo(limit: number, facts: Partial<Wanted> = {}): Wanted {
     limit,
     ...facts,
   };
+}
+
+/** A worker of a build, that is alive now. */
+export async function addWorker(
+  { byHand, clock }: Bundle,
+  id: string,
+  version: string,
+): Promise<void> {
+  await byHand(sql`
+    insert into holdfast.worker_type (name) values (${id})`);
+  await byHand(sql`
+    insert into holdfast.worker (id, type, slot, instance, status, hostname, pid, version, node_version, platform, arch,
+                                 queues, tasks, concurrency, started_at, heartbeat_at)
+    values (${id}, ${id}, null, 1, 'running', 'h', 1, ${version}, 'v', 'l', 'a', '[]', '[]', 1, ${clock.now()}, ${clock.now()})`);
 }
 
 export async function claimOne(store: Store, facts: Partial<Wanted> = {}): Promise<ClaimedJob> {

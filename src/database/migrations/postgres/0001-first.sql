@@ -1898,11 +1898,33 @@ create table holdfast.task_stat (
   hour          bigint  not null,
   task          text    collate "C" not null,
   source        text    collate "C" not null,
+  build         text    collate "C" not null,
   runs          text    not null,
+  waits         text    not null,
   check (hour % 3600000 = 0),
   primary key (task, hour, source)
 ) with (fillfactor = 70);
 create index task_stat_hour on holdfast.task_stat (hour);
+
+-- What became of the jobs of a task in an hour, by the build of the worker that ended them (build '': none did).
+-- The process that folds a minute adds it; the times of task_stat follow when the hour is over.
+create table holdfast.task_total (
+  hour          bigint  not null,
+  task          text    collate "C" not null,
+  build         text    collate "C" not null,
+  done          bigint  not null check (done >= 0),
+  failed        bigint  not null check (failed >= 0),
+  cancelled     bigint  not null check (cancelled >= 0),
+  expired       bigint  not null check (expired >= 0),
+  retried       bigint  not null check (retried >= 0),
+  crashed       bigint  not null check (crashed >= 0),
+  runs          text,
+  waits         text,
+  check (hour % 3600000 = 0),
+  primary key (hour, task, build)
+);
+create index task_total_task on holdfast.task_total (task, hour);
+create index task_total_build on holdfast.task_total (build, hour);
 
 create table holdfast.lock_span (
   at            bigint  not null,
@@ -1947,6 +1969,8 @@ create table holdfast.error_kind (
   message       text    not null,
   sample        text    not null,
   sample_job    uuid    not null,
+  first_sample  text    not null,
+  first_job     uuid    not null,
   state         text    collate "C" not null check (state in ('open', 'resolved', 'muted')),
   first_at      bigint  not null,
   last_at       bigint  not null,
@@ -1965,12 +1989,23 @@ create index error_kind_last on holdfast.error_kind (state, last_at);
 create table holdfast.error_hour (
   kind_id       text    collate "C" not null check (length(kind_id) = 32),
   hour          bigint  not null,
+  build         text    collate "C" not null,
   failed        bigint  not null check (failed >= 0),
   retried       bigint  not null check (retried >= 0),
   check (hour % 3600000 = 0),
-  primary key (kind_id, hour)
+  primary key (kind_id, hour, build)
 ) with (fillfactor = 70);
 create index error_hour_at on holdfast.error_hour (hour);
+
+-- The same by minute, for a day.
+create table holdfast.error_minute (
+  minute        bigint  not null check (minute % 60000 = 0),
+  kind_id       text    collate "C" not null check (length(kind_id) = 32),
+  build         text    collate "C" not null,
+  failed        bigint  not null check (failed >= 0),
+  retried       bigint  not null check (retried >= 0),
+  primary key (minute, kind_id, build)
+);
 
 -- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────
 -- The unique index allows one open alert of a rule and subject, even if two processes raise it.

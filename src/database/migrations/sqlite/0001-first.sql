@@ -1270,11 +1270,33 @@ create table holdfast_task_stat (
   hour          integer not null,
   task          text    not null,
   source        text    not null,
+  build         text    not null,
   runs          text    not null,
+  waits         text    not null,
   check (hour % 3600000 = 0),
   primary key (task, hour, source)
 ) strict, without rowid;
 create index holdfast_task_stat_hour on holdfast_task_stat (hour);
+
+-- What became of the jobs of a task in an hour, by the build of the worker that ended them (build '': none did).
+-- The process that folds a minute adds it; the times of task_stat follow when the hour is over.
+create table holdfast_task_total (
+  hour          integer not null,
+  task          text    not null,
+  build         text    not null,
+  done          integer not null check (done >= 0),
+  failed        integer not null check (failed >= 0),
+  cancelled     integer not null check (cancelled >= 0),
+  expired       integer not null check (expired >= 0),
+  retried       integer not null check (retried >= 0),
+  crashed       integer not null check (crashed >= 0),
+  runs          text,
+  waits         text,
+  check (hour % 3600000 = 0),
+  primary key (hour, task, build)
+) strict, without rowid;
+create index holdfast_task_total_task on holdfast_task_total (task, hour);
+create index holdfast_task_total_build on holdfast_task_total (build, hour);
 
 create table holdfast_lock_span (
   at            integer not null,
@@ -1319,6 +1341,8 @@ create table holdfast_error_kind (
   message       text    not null,
   sample        text    not null,
   sample_job    text    not null,
+  first_sample  text    not null,
+  first_job     text    not null,
   state         text    not null check (state in ('open', 'resolved', 'muted')),
   first_at      integer not null,
   last_at       integer not null,
@@ -1337,12 +1361,23 @@ create index holdfast_error_kind_last on holdfast_error_kind (state, last_at);
 create table holdfast_error_hour (
   kind_id       text    not null check (length(kind_id) = 32),
   hour          integer not null,
+  build         text    not null,
   failed        integer not null check (failed >= 0),
   retried       integer not null check (retried >= 0),
   check (hour % 3600000 = 0),
-  primary key (kind_id, hour)
+  primary key (kind_id, hour, build)
 ) strict, without rowid;
 create index holdfast_error_hour_at on holdfast_error_hour (hour);
+
+-- The same by minute, for a day.
+create table holdfast_error_minute (
+  minute        integer not null check (minute % 60000 = 0),
+  kind_id       text    not null check (length(kind_id) = 32),
+  build         text    not null,
+  failed        integer not null check (failed >= 0),
+  retried       integer not null check (retried >= 0),
+  primary key (minute, kind_id, build)
+) strict, without rowid;
 
 -- ── Alerts ───────────────────────────────────────────────────────────────────────────────────────
 -- The unique index allows one open alert of a rule and subject, even if two processes raise it.

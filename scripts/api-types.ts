@@ -10,7 +10,7 @@ import { dashboardHandler } from "../src/app/dashboard.ts";
 import { operatorActions } from "../src/core/job.ts";
 import { openHoldfast } from "../src/index.ts";
 
-interface Schema {
+export interface Schema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -28,8 +28,12 @@ interface Schema {
 
 type Content = Readonly<Record<string, { readonly schema: Schema }>>;
 
-interface Described {
+export interface Described {
+  readonly operationId: string;
+  readonly tags: readonly string[];
   readonly summary: string;
+  /** Missing: no token is needed. */
+  readonly "x-role"?: string;
   readonly parameters: readonly {
     readonly name: string;
     readonly in: string;
@@ -38,10 +42,13 @@ interface Described {
     readonly schema: Schema;
   }[];
   readonly requestBody?: { readonly content: Content };
-  readonly responses: Readonly<Record<string, { readonly content?: Content }>>;
+  readonly responses: Readonly<
+    Record<string, { readonly description: string; readonly content?: Content }>
+  >;
 }
 
-interface Document {
+export interface Document {
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
@@ -200,7 +207,7 @@ function actionsByStatus(): string {
   ].join("\n");
 }
 
-async function readDocument(): Promise<Document> {
+export async function readDocument(): Promise<Document> {
   await using holdfast = await openHoldfast("sqlite::memory:");
   const handle = dashboardHandler({ holdfast, principal: () => ({ name: "", role: "viewer" }) });
   try {

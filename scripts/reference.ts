@@ -1,10 +1,13 @@
 /**
- * Writes docs/guide/reference.md from the comments of the published types, which editors show too: `node scripts/reference.ts`.
+ * Writes the reference pages: `node scripts/reference.ts`. That of the library comes from the comments of the published types,
+ * which editors show too; those of routes and commands from the operations.
  *
- * `test/unit/public-types.test.ts` compares the page with the types.
+ * `test/unit/public-types.test.ts` compares the pages with what they describe.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { commandReference } from "./command-reference.ts";
+import { httpReference } from "./http-reference.ts";
 import {
   type Parameter,
   type PublicName,
@@ -13,8 +16,7 @@ import {
   type Signature,
 } from "./public-types.ts";
 
-const NAME = "docs/guide/reference.md";
-const FILE = join(import.meta.dirname, "..", NAME);
+const GUIDE = join(import.meta.dirname, "../docs/guide");
 
 const HEAD = `<!-- Written by \`node scripts/reference.ts\` from the comments in the sources. Do not edit it, nor merge it by hand: write it
 again. -->
@@ -24,15 +26,22 @@ again. -->
 This page lists every name that the package exports, and every member of its types, with the comments that editors show.
 [API](api.md) says where to begin, and lists the errors.`;
 
-function reference(types: PublicTypes): string {
+async function pages(types: PublicTypes): Promise<Readonly<Record<string, string>>> {
   const page = new Page(types);
-  return `${[HEAD, ...page.sections()].join("\n\n")}\n`;
+  return {
+    "reference.md": `${[HEAD, ...page.sections()].join("\n\n")}\n`,
+    "http-reference.md": await httpReference(),
+    "commands.md": await commandReference(),
+  };
 }
 
-/** What to do if the page does not fit the types; null: it does. */
-export function referenceProblem(types: PublicTypes): string | null {
-  if (readFileSync(FILE, "utf8") === reference(types)) return null;
-  return `${NAME} does not fit the comments. Write it again: node scripts/reference.ts`;
+/** What to do about pages that do not fit. */
+export async function referenceProblems(types: PublicTypes): Promise<string[]> {
+  return Object.entries(await pages(types)).flatMap(([name, page]) =>
+    readFileSync(join(GUIDE, name), "utf8") === page
+      ? []
+      : [`docs/guide/${name} is outdated. Write it again: node scripts/reference.ts`],
+  );
 }
 
 class Page {
@@ -125,4 +134,8 @@ function prose(comment: string): string {
   return comment.replaceAll(/\s*\n\s*/g, " ");
 }
 
-if (import.meta.main) writeFileSync(FILE, reference(publicTypes()));
+if (import.meta.main) {
+  for (const [name, page] of Object.entries(await pages(publicTypes()))) {
+    writeFileSync(join(GUIDE, name), page);
+  }
+}

@@ -8,7 +8,6 @@ import { useMay, useNow } from "./live.ts";
 import { toast } from "./notices.ts";
 import { to } from "./router.ts";
 import "./parts.css";
-import "./table.css";
 
 export type Children = ComponentChildren;
 
@@ -507,32 +506,5 @@ export function Crumbs({ children }: { readonly children: readonly Children[] })
         </span>
       ))}
     </nav>
-  );
-}
-
-/** A table. The columns by their titles, each with its classes; with `sr`, the title is for screen readers only. */
-export function Table({
-  columns,
-  children,
-  ...grid
-}: {
-  readonly columns: Readonly<Record<string, string>>;
-  readonly children: Children;
-  readonly role?: "grid";
-  readonly "aria-label"?: string;
-}): JSX.Element {
-  return (
-    <table class="table" {...grid}>
-      <thead>
-        <tr>
-          {Object.entries(columns).map(([title, look]) => (
-            <th key={title} class={look === "sr" ? "" : look}>
-              {look === "sr" ? <span class="sr">{title}</span> : title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>{children}</tbody>
-    </table>
   );
 }

@@ -7,19 +7,8 @@ import type { AuditLine, VerifyAuditResponse } from "../api.gen.ts";
 import { apiUrl } from "../api.ts";
 import { addressOf, get, type Input } from "../client.ts";
 import { useRead } from "../live.ts";
-import {
-  Ago,
-  Btn,
-  Copy,
-  Empty,
-  Head,
-  Info,
-  Moment,
-  Note,
-  Shown,
-  Subject,
-  Table,
-} from "../parts.tsx";
+import { Ago, Btn, Copy, Empty, Head, Info, Moment, Note, Shown, Subject } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 
@@ -180,6 +169,49 @@ function Filter({ query }: { readonly query: URLSearchParams }): JSX.Element {
   );
 }
 
+const COLUMNS: readonly Column<AuditLine>[] = [
+  {
+    name: "Line",
+    hide: "sm",
+    align: "end",
+    look: "faint",
+    width: 80,
+    narrow: 64,
+    cell: ({ seq }) => f.count(seq),
+  },
+  { name: "When", width: 128, narrow: 96, look: "dim", cell: (line) => <Moment at={line.at} /> },
+  {
+    name: "Who",
+    cell: ({ actor }) => <a href={to("audit", { actor })}>{actor}</a>,
+  },
+  {
+    name: "What",
+    cell: ({ action, subject, reason }) => (
+      <>
+        <span class="mono">{action}</span>
+        <span class="sub">{subject}</span>
+        {reason !== null && <span class="sub">“{reason}”</span>}
+      </>
+    ),
+  },
+  { name: "To what", hide: "sm", cell: ({ subject }) => <Subject text={subject} /> },
+  {
+    name: "Before → after",
+    hide: "md",
+    look: "dim",
+    width: 160,
+    cell: ({ oldStatus, newStatus }) =>
+      oldStatus === null && newStatus === null ? "" : `${oldStatus ?? "–"} → ${newStatus ?? "–"}`,
+  },
+  {
+    name: "Why",
+    hide: "md",
+    look: "dim",
+    width: "26%",
+    cell: ({ reason }) => reason ?? <span class="faint">no reason given</span>,
+  },
+];
+
 function Lines({
   lines,
   at,
@@ -190,55 +222,12 @@ function Lines({
   return (
     <section class="panel" aria-label="Audit log">
       <Table
-        columns={{
-          Line: "num hide-sm",
-          When: "",
-          Who: "",
-          What: "",
-          "To what": "hide-sm",
-          "Before → after": "hide-md",
-          Why: "hide-md",
-        }}
-      >
-        {lines.map((line, index) => (
-          <tr
-            key={line.id}
-            data-row
-            class={index === at ? "at" : ""}
-            title={line.detail ?? undefined}
-          >
-            <td class="num faint hide-sm">{f.count(line.seq)}</td>
-            <td class="nowrap dim">
-              <Moment at={line.at} />
-            </td>
-            <td class="nowrap">
-              <a href={to("audit", { actor: line.actor })}>{line.actor}</a>
-            </td>
-            <td>
-              <span class="mono">{line.action}</span>
-              <span class="sub">
-                {line.subject}
-                {line.reason !== null && (
-                  <>
-                    <br />“{line.reason}”
-                  </>
-                )}
-              </span>
-            </td>
-            <td class="hide-sm clipcell">
-              <Subject text={line.subject} />
-            </td>
-            <td class="hide-md dim">
-              {line.oldStatus === null && line.newStatus === null
-                ? ""
-                : `${line.oldStatus ?? "–"} → ${line.newStatus ?? "–"}`}
-            </td>
-            <td class="hide-md fill dim">
-              {line.reason ?? <span class="faint">no reason given</span>}
-            </td>
-          </tr>
-        ))}
-      </Table>
+        at={at}
+        rows={lines}
+        keyOf={({ id }) => id}
+        titleOf={({ detail }) => detail ?? undefined}
+        columns={COLUMNS}
+      />
     </section>
   );
 }

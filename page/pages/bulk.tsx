@@ -18,8 +18,8 @@ import {
   Panel,
   Shown,
   State,
-  Table,
 } from "../parts.tsx";
+import { Table } from "../table.tsx";
 import { to } from "../router.ts";
 import { labelOf } from "./job-query.ts";
 
@@ -84,34 +84,49 @@ export function BulkListPage(): JSX.Element {
 function BulkTable({ actions }: { readonly actions: readonly BulkAction[] }): JSX.Element {
   return (
     <Table
-      columns={{
-        State: "",
-        Action: "",
-        By: "hide-sm",
-        Changed: "num",
-        "Left out": "num hide-sm",
-        When: "num",
-      }}
-    >
-      {actions.map((one) => (
-        <tr key={one.id}>
-          <td>
-            <State status={LOOK[one.status]} word={one.status} />
-          </td>
-          <td class="fill">
-            <a class="name" href={to(["bulk", one.id])}>
-              {one.action} {filterText(one.filter)}
+      rows={actions}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          name: "State",
+          width: 112,
+          narrow: 96,
+          cell: ({ status }) => <State status={LOOK[status]} word={status} />,
+        },
+        {
+          name: "Action",
+          cell: ({ id, action, filter }) => (
+            <a class="name" href={to(["bulk", id])}>
+              {action} {filterText(filter)}
             </a>
-          </td>
-          <td class="hide-sm dim">{one.actor}</td>
-          <td class="num">{f.count(one.changed)}</td>
-          <td class="num hide-sm dim">{f.count(one.refused)}</td>
-          <td class="num dim">
-            <Ago at={one.createdAt} />
-          </td>
-        </tr>
-      ))}
-    </Table>
+          ),
+        },
+        { name: "By", hide: "sm", look: "dim", width: "20%", cell: ({ actor }) => actor },
+        {
+          name: "Changed",
+          align: "end",
+          width: 104,
+          narrow: 80,
+          cell: ({ changed }) => f.count(changed),
+        },
+        {
+          name: "Left out",
+          hide: "sm",
+          align: "end",
+          look: "dim",
+          width: 88,
+          cell: ({ refused }) => f.count(refused),
+        },
+        {
+          name: "When",
+          align: "end",
+          look: "dim",
+          width: 80,
+          narrow: 64,
+          cell: ({ createdAt }) => <Ago at={createdAt} />,
+        },
+      ]}
+    />
   );
 }
 

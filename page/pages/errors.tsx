@@ -18,10 +18,10 @@ import {
   Moment,
   Panel,
   Seg,
-  Table,
   Tag,
   Trouble,
 } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { askAll } from "./job-actions.tsx";
@@ -103,6 +103,68 @@ function sayAbout({ groups }: ListErrorsResponse, state: State): string {
   return `${parts.join("; ")}.`;
 }
 
+const COLUMNS: readonly Column<ErrorKind>[] = [
+  { name: "Error", min: 200, cell: (group) => <Kind group={group} /> },
+  {
+    name: "Last 24 h",
+    hide: "sm",
+    width: 120,
+    cell: (group) => <Spark values={group.trend} bad={group.isNew || cameBack(group)} />,
+  },
+  {
+    name: "Failed ever",
+    align: "end",
+    width: 88,
+    look: ({ failed }) => (failed === 0 ? "faint" : "strong"),
+    cell: ({ failed }) => f.count(failed),
+  },
+  {
+    name: "Retried",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 72,
+    cell: ({ retried }) => f.count(retried),
+  },
+  {
+    name: "Last",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 64,
+    sorted: "descending",
+    cell: ({ lastAt }) => <Ago at={lastAt} />,
+  },
+  {
+    name: "Since",
+    hide: "lg",
+    width: 104,
+    cell: ({ firstBuild }) => firstBuild !== null && <Build id={firstBuild} />,
+  },
+];
+
+function Kind({ group }: { readonly group: ErrorKind }): JSX.Element {
+  return (
+    <>
+      <span class="line">
+        <a
+          class="name clip"
+          href={to("errors", {
+            group: group.id,
+            state: group.state === "open" ? null : group.state,
+          })}
+        >
+          {group.name}
+        </a>
+        {group.isNew && <Tag tone="bad">new</Tag>}
+        {cameBack(group) && <Tag tone="warn">came back</Tag>}
+      </span>
+      <span class="under">{group.message}</span>
+      <span class="under">{group.task}</span>
+    </>
+  );
+}
+
 function GroupTable({
   groups,
   chosen,
@@ -117,57 +179,14 @@ function GroupTable({
   return (
     <section class="panel">
       <Table
-        role="grid"
-        aria-label="Kinds of errors"
-        columns={{
-          Error: "",
-          Task: "hide-md",
-          "Last 24 h": "hide-sm",
-          "Failed ever": "num",
-          Retried: "num hide-sm",
-          Last: "num hide-sm",
-          Since: "hide-md",
-        }}
-      >
-        {groups.map((group, index) => (
-          <tr
-            key={group.id}
-            data-row
-            class={index === at ? "tall at" : "tall"}
-            aria-selected={group === chosen}
-          >
-            <td class="fill">
-              <span class="line">
-                <a
-                  class="name"
-                  href={to("errors", {
-                    group: group.id,
-                    state: group.state === "open" ? null : group.state,
-                  })}
-                >
-                  {group.name}
-                </a>
-                {group.isNew && <Tag tone="bad">new</Tag>}
-                {cameBack(group) && <Tag tone="warn">came back</Tag>}
-              </span>
-              <span class="under clip">{group.message}</span>
-              <span class="sub">
-                {group.task} · last <Ago at={group.lastAt} word=" ago" />
-              </span>
-            </td>
-            <td class="hide-md dim">{group.task}</td>
-            <td class="hide-sm">
-              <Spark values={group.trend} bad={group.isNew || cameBack(group)} />
-            </td>
-            <td class={group.failed === 0 ? "num faint" : "num strong"}>{f.count(group.failed)}</td>
-            <td class="num dim hide-sm">{f.count(group.retried)}</td>
-            <td class="num hide-sm dim">
-              <Ago at={group.lastAt} />
-            </td>
-            <td class="hide-md">{group.firstBuild !== null && <Build id={group.firstBuild} />}</td>
-          </tr>
-        ))}
-      </Table>
+        tall
+        label="Kinds of errors"
+        at={at}
+        select={{ many: false, isSelected: (group) => group === chosen }}
+        rows={groups}
+        keyOf={({ id }) => id}
+        columns={COLUMNS}
+      />
       {!data.isAll && (
         <footer>
           <span>The {f.count(groups.length)} that were seen last.</span>

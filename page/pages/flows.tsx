@@ -14,13 +14,14 @@ import {
   Empty,
   Head,
   JobLink,
+  Num,
   Panel,
   Seg,
   Shown,
   State,
-  Table,
   Tag,
 } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Edge, Node } from "./related.tsx";
@@ -69,19 +70,7 @@ export function FlowsPage(): JSX.Element {
                 none.
               </Empty>
             ) : (
-              <Table
-                columns={{
-                  Name: "",
-                  Kind: "hide-sm",
-                  State: "",
-                  Jobs: "num hide-sm",
-                  Created: "num",
-                }}
-              >
-                {rows.map((flow, index) => (
-                  <Row key={flow.id} flow={flow} isAt={index === cursor.at} />
-                ))}
-              </Table>
+              <Table at={cursor.at} rows={rows} keyOf={({ id }) => id} columns={COLUMNS} />
             )}
           </section>
         )}
@@ -90,28 +79,42 @@ export function FlowsPage(): JSX.Element {
   );
 }
 
-function Row({ flow, isAt }: { readonly flow: Flow; readonly isAt: boolean }): JSX.Element {
-  return (
-    <tr data-row class={isAt ? "at" : ""}>
-      <td>
-        <a class="name" href={to(["flows", flow.id])}>
-          {flow.name}
+const COLUMNS: readonly Column<Flow>[] = [
+  {
+    name: "Name",
+    cell: ({ id, name, kind }) => (
+      <>
+        <a class="name" href={to(["flows", id])}>
+          {name}
         </a>
-        <span class="sub">{flow.kind}</span>
-      </td>
-      <td class="hide-sm dim">{flow.kind}</td>
-      <td>
-        <State status={LOOK[flow.status]} word={flow.status} />
-      </td>
-      <td class="num hide-sm dim">
-        {f.count(flow.done)} of {f.count(flow.total)}
-      </td>
-      <td class="num dim">
-        <Ago at={flow.createdAt} />
-      </td>
-    </tr>
-  );
-}
+        <span class="sub">{kind}</span>
+      </>
+    ),
+  },
+  { name: "Kind", hide: "sm", look: "dim", width: 96, cell: ({ kind }) => kind },
+  {
+    name: "State",
+    width: 120,
+    narrow: 104,
+    cell: ({ status }) => <State status={LOOK[status]} word={status} />,
+  },
+  {
+    name: "Jobs",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 152,
+    cell: ({ done, total }) => `${f.count(done)} of ${f.count(total)}`,
+  },
+  {
+    name: "Created",
+    align: "end",
+    look: "dim",
+    width: 88,
+    narrow: 72,
+    cell: ({ createdAt }) => <Ago at={createdAt} />,
+  },
+];
 
 export function FlowPage({ id }: { readonly id: string }): JSX.Element {
   const from = useRead("flows/{id}", { id, limit: PAGE });
@@ -173,32 +176,33 @@ function OneFlow({ flow }: { readonly flow: FlowDetails }): JSX.Element {
         </Panel>
         {jobs.length > 0 && jobs.length <= GRAPH_MAX && <Graph jobs={jobs} />}
         <Panel title="Jobs" aside={jobs.length === PAGE ? `the first ${PAGE}` : undefined}>
-          <Table
-            columns={{ State: "", Job: "", Task: "hide-sm", Queue: "hide-sm", "Waits for": "num" }}
-          >
-            {jobs.map((job) => (
-              <tr key={job.id} data-row>
-                <td>
-                  <State status={job.status} />
-                </td>
-                <td>
-                  <span class="name">
-                    <JobLink id={job.id}>{job.name ?? job.task}</JobLink>
-                  </span>
-                </td>
-                <td class="hide-sm dim">{job.task}</td>
-                <td class="hide-sm dim">{job.queue}</td>
-                <td class="num">
-                  {job.missing === 0 ? <span class="faint">0</span> : f.count(job.missing)}
-                </td>
-              </tr>
-            ))}
-          </Table>
+          <Table at={-1} rows={jobs} keyOf={(job) => job.id} columns={JOB_COLUMNS} />
         </Panel>
       </div>
     </>
   );
 }
+
+const JOB_COLUMNS: readonly Column<FlowJob>[] = [
+  { name: "State", width: 120, narrow: 104, cell: ({ status }) => <State status={status} /> },
+  {
+    name: "Job",
+    cell: ({ id, name, task }) => (
+      <span class="name">
+        <JobLink id={id}>{name ?? task}</JobLink>
+      </span>
+    ),
+  },
+  { name: "Task", hide: "sm", look: "dim", cell: ({ task }) => task },
+  { name: "Queue", hide: "sm", look: "dim", cell: ({ queue }) => queue },
+  {
+    name: "Waits for",
+    align: "end",
+    width: 96,
+    narrow: 80,
+    cell: ({ missing }) => <Num value={missing} />,
+  },
+];
 
 /** Who waits for whom, asked once: it does not change, except by adding jobs. */
 function useEdges(jobs: readonly FlowJob[]): readonly (readonly [string, string])[] {

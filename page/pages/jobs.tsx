@@ -22,6 +22,7 @@ import {
   Until,
   WorkerLink,
 } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
 import {
@@ -211,8 +212,6 @@ function List({
   readonly query: URLSearchParams;
 }): JSX.Element {
   const { operator } = useMay();
-  const all = rows.length > 0 && rows.every(({ id }) => selection.ids.has(id));
-  const some = rows.some(({ id }) => selection.ids.has(id));
   const explained = useMemo(() => explainedBy(rows), [rows]);
   if (rows.length === 0) return <NoJobs list={list} query={query} />;
   return (
@@ -223,51 +222,16 @@ function List({
           {f.timeOfDay(list.shownAt)}. Show them <kbd>.</kbd>
         </button>
       )}
-      <table
-        class="table"
-        role={operator ? "grid" : undefined}
-        aria-label="Jobs"
-        aria-multiselectable={operator || undefined}
-      >
-        <thead>
-          <tr>
-            {operator && (
-              <th class="ctl">
-                <input
-                  class="box"
-                  type="checkbox"
-                  aria-label={`Select all ${rows.length} on this page`}
-                  checked={all}
-                  indeterminate={some && !all}
-                  onChange={() =>
-                    all ? selection.clear() : selection.setAll(rows.map(({ id }) => id))
-                  }
-                />
-              </th>
-            )}
-            <th class="hide-sm">State</th>
-            <th>Task</th>
-            <th class="hide-sm">Key</th>
-            <th class="hide-md">Queue</th>
-            <th class="num hide-md">Attempts</th>
-            <th class="hide-sm">What it does, or why it does not</th>
-            <th class="num hide-md">Ran</th>
-            <th class="num">Changed</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((job, index) => (
-            <Row
-              key={job.id}
-              job={job}
-              by={explained.get(job.id) ?? null}
-              isAt={index === cursor.at}
-              selected={selection.ids.has(job.id)}
-              toggle={operator ? selection.toggle : null}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label="Jobs"
+        at={cursor.at}
+        rows={rows}
+        keyOf={({ id }) => id}
+        select={
+          operator ? { many: true, isSelected: ({ id }) => selection.ids.has(id) } : undefined
+        }
+        columns={[operator && boxes(rows, selection), ...columnsOf(explained)]}
+      />
     </section>
   );
 }
@@ -328,69 +292,108 @@ function Why({ job, by }: { readonly job: JobSummary; readonly by: string | null
   return status === "pending" ? <Held by={by} /> : <></>;
 }
 
-function Row({
-  job,
-  by,
-  isAt,
-  selected,
-  toggle,
-}: {
-  readonly job: JobSummary;
-  /** The job whose explanation is its own too. */
-  readonly by: string | null;
-  readonly isAt: boolean;
-  readonly selected: boolean;
-  readonly toggle: ((id: string) => void) | null;
-}): JSX.Element {
-  const ran = ranMs(job);
-  const name = job.key ?? f.shortId(job.id);
-  return (
-    <tr data-row class={isAt ? "at" : ""} aria-selected={toggle === null ? undefined : selected}>
-      {toggle !== null && (
-        <td class="ctl">
-          <input
-            class="box"
-            type="checkbox"
-            aria-label={`Select ${name}`}
-            checked={selected}
-            onChange={() => toggle(job.id)}
-          />
-        </td>
-      )}
-      <td class="hide-sm">
-        <State status={job.status} />
-      </td>
-      <td>
-        <span class="line">
-          <span class="only-sm">
-            <Glyph status={job.status} />
-          </span>
-          <a class="name" href={to(["jobs", job.id])}>
-            {job.task}
-          </a>
-        </span>
-        <span class="sub">
-          {name}
-          <br />
-          <Why job={job} by={by} />
-        </span>
-      </td>
-      <td class="hide-sm mono dim keyc" title={job.key ?? job.id}>
-        {name}
-      </td>
-      <td class="hide-md dim">{job.queue}</td>
-      <td class="num hide-md dim">
-        {job.attempts} of {job.maxAttempts}
-      </td>
-      <td class="fill hide-sm dim" title={job.lastError === null ? undefined : errorLine(job)}>
-        <Why job={job} by={by} />
-      </td>
-      <td class="num hide-md dim">{ran === null ? <span class="faint">–</span> : f.span(ran)}</td>
-      <td class="num nowrap dim">
-        <Ago at={job.finishedAt ?? job.claimedAt ?? job.enqueuedAt} />
-      </td>
-    </tr>
+/** The boxes by which jobs are selected. */
+function boxes(rows: readonly JobSummary[], { ids, ...selection }: Selection): Column<JobSummary> {
+  const all = rows.every(({ id }) => ids.has(id));
+  return {
+    name: "Selected",
+    width: 44,
+    narrow: 38,
+    heading: (
+      <input
+        class="box"
+        type="checkbox"
+        aria-label={`Select all ${rows.length} on this page`}
+        checked={all}
+        indeterminate={!all && rows.some(({ id }) => ids.has(id))}
+        onChange={() => (all ? selection.clear() : selection.setAll(rows.map(({ id }) => id)))}
+      />
+    ),
+    cell: (job) => (
+      <input
+        class="box"
+        type="checkbox"
+        aria-label={`Select ${nameOf(job)}`}
+        checked={ids.has(job.id)}
+        onChange={() => selection.toggle(job.id)}
+      />
+    ),
+  };
+}
+
+function nameOf({ key, id }: JobSummary): string {
+  return key ?? f.shortId(id);
+}
+
+function columnsOf(explained: ReadonlyMap<string, string>): readonly Column<JobSummary>[] {
+  const why = (job: JobSummary): JSX.Element => (
+    <Why job={job} by={explained.get(job.id) ?? null} />
   );
+  return [
+    {
+      name: "State",
+      hide: "sm",
+      width: 112,
+      narrow: 104,
+      cell: ({ status }) => <State status={status} />,
+    },
+    {
+      name: "Task",
+      cell: (job) => (
+        <>
+          <span class="line">
+            <span class="only-sm">
+              <Glyph status={job.status} />
+            </span>
+            <a class="name clip" href={to(["jobs", job.id])}>
+              {job.task}
+            </a>
+          </span>
+          <span class="sub">{nameOf(job)}</span>
+          <span class="sub">{why(job)}</span>
+        </>
+      ),
+    },
+    { name: "Key", hide: "sm", look: "mono dim", width: "13%", narrow: "19%", cell: nameOf },
+    { name: "Queue", hide: "md", look: "dim", width: "12%", cell: ({ queue }) => queue },
+    {
+      name: "Attempts",
+      hide: "lg",
+      align: "end",
+      look: "dim",
+      width: 88,
+      cell: ({ attempts, maxAttempts }) => `${attempts} of ${maxAttempts}`,
+    },
+    {
+      name: "What it does, or why it does not",
+      hide: "sm",
+      look: "dim",
+      width: "22%",
+      narrow: "28%",
+      cell: why,
+    },
+    {
+      name: "Ran",
+      hide: "md",
+      align: "end",
+      look: "dim",
+      width: 80,
+      cell: (job) => {
+        const ran = ranMs(job);
+        return ran === null ? <span class="faint">–</span> : f.span(ran);
+      },
+    },
+    {
+      name: "Changed",
+      align: "end",
+      look: "dim",
+      width: 88,
+      narrow: 80,
+      cell: ({ finishedAt, claimedAt, enqueuedAt }) => (
+        <Ago at={finishedAt ?? claimedAt ?? enqueuedAt} />
+      ),
+    },
+  ];
 }
 
 function NoJobs({

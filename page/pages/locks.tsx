@@ -6,19 +6,8 @@ import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { serverNow, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
-import {
-  Act,
-  Ago,
-  Empty,
-  Head,
-  Info,
-  Lasting,
-  Panel,
-  Seg,
-  Shown,
-  Table,
-  Until,
-} from "../parts.tsx";
+import { Act, Ago, Empty, Head, Info, Lasting, Panel, Seg, Shown, Until } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { to, usePlace } from "../router.ts";
 import "./locks.css";
 
@@ -299,64 +288,102 @@ function HeatRow({
 function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element {
   const wanted = usePlace().query.get("key");
   return (
-    <Table columns={{ Key: "", Held: "num", Ends: "num hide-sm", Action: "sr" }}>
-      {locks.map((lock) => (
-        <tr key={lock.key} class={lock.key === wanted ? "tall at" : "tall"}>
-          <td class="fill">
-            <span class="mono">{lock.key}</span>
-            <span class="under clip" title={lock.owner}>
-              {lock.trace === null ? "" : `${lock.trace} · `}
-              {lock.owner}
-            </span>
-          </td>
-          <td class={serverNow() - lock.acquiredAt > HELD_LONG_MS ? "num retry strong" : "num"}>
-            <Lasting since={lock.acquiredAt} />
-          </td>
-          <td class="num hide-sm dim">
-            <Until at={lock.expiresAt} />
-          </td>
-          <td class="end">
+    <Table
+      tall
+      rows={locks}
+      keyOf={({ key }) => key}
+      isMarked={({ key }) => key === wanted}
+      columns={[
+        {
+          name: "Key",
+          min: 144,
+          cell: ({ key, owner, trace }) => (
+            <>
+              <span class="mono">{key}</span>
+              <span class="under" title={owner}>
+                {trace === null ? "" : `${trace} · `}
+                {owner}
+              </span>
+            </>
+          ),
+        },
+        {
+          name: "Held",
+          align: "end",
+          width: 96,
+          look: ({ acquiredAt }) => (serverNow() - acquiredAt > HELD_LONG_MS ? "retry strong" : ""),
+          cell: ({ acquiredAt }) => <Lasting since={acquiredAt} />,
+        },
+        {
+          name: "Ends",
+          hide: "sm",
+          align: "end",
+          look: "dim",
+          width: 104,
+          cell: ({ expiresAt }) => <Until at={expiresAt} />,
+        },
+        {
+          name: "Action",
+          heading: null,
+          align: "end",
+          width: 104,
+          narrow: 96,
+          cell: (lock) => (
             <Act kind="quiet" onClick={() => askRelease(lock)}>
               Release…
             </Act>
-          </td>
-        </tr>
-      ))}
-    </Table>
+          ),
+        },
+      ]}
+    />
   );
 }
 
 function TypeTable({ types }: { readonly types: readonly LockType[] }): JSX.Element {
-  return (
-    <Table
-      columns={{
-        Type: "",
-        Acquired: "num",
-        p50: "num hide-sm",
-        p99: "num",
-        "Time-outs": "num",
-        "Held most": "num hide-sm",
-      }}
-    >
-      {types.map(({ type, acquisitions, timeouts, p50Ms, p99Ms, heldMsMax }) => (
-        <tr key={type}>
-          <td class="name">{type}</td>
-          <td class="num">{f.count(acquisitions)}</td>
-          <td class="num dim hide-sm">{p50Ms === null ? "–" : f.span(p50Ms)}</td>
-          <td class="num">{p99Ms === null ? "–" : f.span(p99Ms)}</td>
-          <td class="num">
-            {timeouts === 0 ? (
-              <span class="faint">0</span>
-            ) : (
-              <span class="failed strong">{f.count(timeouts)}</span>
-            )}
-          </td>
-          <td class="num hide-sm dim">{f.span(heldMsMax)}</td>
-        </tr>
-      ))}
-    </Table>
-  );
+  return <Table rows={types} keyOf={({ type }) => type} columns={TYPE_COLUMNS} />;
 }
+
+const spanOr = (ms: number | null): string => (ms === null ? "–" : f.span(ms));
+
+const TYPE_COLUMNS: readonly Column<LockType>[] = [
+  { name: "Type", look: "name", cell: ({ type }) => type },
+  {
+    name: "Acquired",
+    align: "end",
+    width: 88,
+    narrow: 72,
+    cell: ({ acquisitions }) => f.count(acquisitions),
+  },
+  {
+    name: "p50",
+    hide: "lg",
+    align: "end",
+    look: "dim",
+    width: 72,
+    cell: ({ p50Ms }) => spanOr(p50Ms),
+  },
+  { name: "p99", align: "end", width: 72, narrow: 64, cell: ({ p99Ms }) => spanOr(p99Ms) },
+  {
+    name: "Time-outs",
+    align: "end",
+    width: 88,
+    narrow: 80,
+    cell: ({ timeouts }) =>
+      timeouts === 0 ? (
+        <span class="faint">0</span>
+      ) : (
+        <span class="failed strong">{f.count(timeouts)}</span>
+      ),
+  },
+  {
+    name: "Held most",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 88,
+    cell: ({ heldMsMax }) => f.span(heldMsMax),
+  },
+];
 
 /** What to do about the type that is waited for most. */
 function adviceOf(types: readonly LockType[]): { readonly footer?: JSX.Element } {

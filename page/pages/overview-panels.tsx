@@ -4,7 +4,8 @@ import { Slots, Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { Glyph, Icon } from "../icons.tsx";
 import { serverNow } from "../live.ts";
-import { Ago, Btn, JobLink, Lasting, Num, Panel, Table, Tag } from "../parts.tsx";
+import { Ago, Btn, JobLink, Lasting, Num, Panel, Tag } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { to } from "../router.ts";
 import type {
   Alert,
@@ -17,55 +18,112 @@ import type {
 import { isLate } from "./situations.ts";
 import "./overview-panels.css";
 
-export function QueueCells({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
-  const { paused, running, slots, concurrency, oldestPendingAt, counts } = queue;
-  const of = concurrency === null ? slots : Math.min(concurrency, slots);
-  const waits = counts.pending > 0 && oldestPendingAt !== null;
+/** What overview and queues tell of each queue. */
+export const queueColumns: readonly Column<OverviewQueue>[] = [
+  { name: "Queue", min: 168, cell: (queue) => <QueueName queue={queue} /> },
+  {
+    name: "Slots in use",
+    hide: "sm",
+    width: 128,
+    cell: (queue) => (
+      <Slots used={queue.running} of={slotsOf(queue)} paused={queue.paused !== null} />
+    ),
+  },
+  {
+    name: "Pending",
+    align: "end",
+    width: 80,
+    narrow: 72,
+    cell: ({ queue, counts }) =>
+      counts.pending === 0 ? (
+        <span class="faint">0</span>
+      ) : (
+        <a href={to("jobs", { status: "pending", queue })}>{f.count(counts.pending)}</a>
+      ),
+  },
+  {
+    name: "Oldest",
+    hide: "sm",
+    align: "end",
+    width: 96,
+    look: (queue) => (isLate(queue, serverNow()) ? "retry strong" : ""),
+    cell: (queue) =>
+      isWaitedFor(queue) ? <Lasting since={queue.oldestPendingAt} /> : <span class="faint">–</span>,
+  },
+];
+
+function slotsOf({ slots, concurrency }: OverviewQueue): number {
+  return concurrency === null ? slots : Math.min(concurrency, slots);
+}
+
+function isWaitedFor(queue: OverviewQueue): queue is OverviewQueue & { oldestPendingAt: number } {
+  return queue.counts.pending > 0 && queue.oldestPendingAt !== null;
+}
+
+function QueueName({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
+  const { paused } = queue;
   return (
     <>
-      <td>
-        <a class="name" href={to(["queues", queue.queue])}>
+      <span class="line">
+        <a class="name clip" href={to(["queues", queue.queue])}>
           {queue.queue}
         </a>
         {paused !== null && (
-          <>
-            {" "}
+          <span class="hide-sm">
             <Tag
               tone="warn"
               title={`by ${paused.by}${paused.reason === null ? "" : `, “${paused.reason}”`}`}
             >
               paused
             </Tag>
+          </span>
+        )}
+      </span>
+      <span class="sub">
+        {paused !== null && "paused · "}
+        {queue.running} of {slotsOf(queue)}
+        {isWaitedFor(queue) && (
+          <>
+            {" · "}
+            <Lasting since={queue.oldestPendingAt} />
           </>
         )}
-        <span class="sub">
-          {running} of {of}
-          {waits && (
-            <>
-              {" · "}
-              <Lasting since={oldestPendingAt} />
-            </>
-          )}
-        </span>
-      </td>
-      <td class="hide-sm slotc">
-        <Slots used={running} of={of} paused={paused !== null} />
-      </td>
-      <td class="num">
-        {counts.pending === 0 ? (
-          <span class="faint">0</span>
-        ) : (
-          <a href={to("jobs", { status: "pending", queue: queue.queue })}>
-            {f.count(counts.pending)}
-          </a>
-        )}
-      </td>
-      <td class={isLate(queue, serverNow()) ? "num hide-sm retry strong" : "num hide-sm"}>
-        {waits ? <Lasting since={oldestPendingAt} /> : <span class="faint">–</span>}
-      </td>
+      </span>
     </>
   );
 }
+
+/** Jobs that failed in the last hour. */
+export function FailedLately({ queue }: { readonly queue: OverviewQueue }): JSX.Element {
+  if (queue.failedHour === 0) return <span class="faint">0</span>;
+  return (
+    <a
+      class="failed"
+      href={to("jobs", { status: "failed", queue: queue.queue })}
+      title="in the last hour"
+    >
+      {f.count(queue.failedHour)}
+    </a>
+  );
+}
+
+const COLUMNS: readonly Column<OverviewQueue>[] = [
+  ...queueColumns,
+  {
+    name: "Ended, last hour",
+    hide: "md",
+    width: 120,
+    cell: ({ spark }) => <Spark values={spark} />,
+  },
+  {
+    name: "Retry",
+    hide: "lg",
+    align: "end",
+    width: 64,
+    cell: ({ counts }) => <Num value={counts.retry} />,
+  },
+  { name: "Failed", align: "end", width: 72, cell: (queue) => <FailedLately queue={queue} /> },
+];
 
 export function QueuesPanel({
   overview: { queues, queuesLeftOut },
@@ -85,42 +143,7 @@ export function QueuesPanel({
       {queues.length === 0 ? (
         <p class="body dim">None yet. The first job of a queue makes it.</p>
       ) : (
-        <Table
-          columns={{
-            Queue: "",
-            "Slots in use": "hide-sm",
-            Pending: "num",
-            Oldest: "num hide-sm",
-            "Ended, last hour": "hide-sm",
-            Retry: "num hide-md",
-            Failed: "num",
-          }}
-        >
-          {queues.map((queue) => (
-            <tr key={queue.queue}>
-              <QueueCells queue={queue} />
-              <td class="hide-sm">
-                <Spark values={queue.spark} />
-              </td>
-              <td class="num hide-md">
-                <Num value={queue.counts.retry} />
-              </td>
-              <td class="num">
-                {queue.failedHour === 0 ? (
-                  <span class="faint">0</span>
-                ) : (
-                  <a
-                    class="failed"
-                    href={to("jobs", { status: "failed", queue: queue.queue })}
-                    title="in the last hour"
-                  >
-                    {f.count(queue.failedHour)}
-                  </a>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <Table rows={queues} keyOf={({ queue }) => queue} columns={COLUMNS} />
       )}
     </Panel>
   );
@@ -135,6 +158,35 @@ function leftOut(queues: number): string | undefined {
 export function errorLine({ lastError }: Pick<JobSummary, "lastError">): string {
   return lastError === null ? "" : `${lastError.name}: ${lastError.message}`;
 }
+
+const FAILED_COLUMNS: readonly Column<JobSummary>[] = [
+  {
+    name: "Task",
+    cell: (job) => (
+      <>
+        <span class="name">
+          <JobLink id={job.id}>{job.task}</JobLink>
+        </span>
+        <span class="sub">{errorLine(job)}</span>
+      </>
+    ),
+  },
+  {
+    name: "Key",
+    hide: "sm",
+    look: "mono dim",
+    width: "20%",
+    cell: ({ key, id }) => key ?? f.shortId(id),
+  },
+  { name: "Error", hide: "sm", look: "dim", width: "40%", cell: errorLine },
+  {
+    name: "When",
+    align: "end",
+    look: "dim",
+    width: 80,
+    cell: ({ finishedAt }) => finishedAt !== null && <Ago at={finishedAt} />,
+  },
+];
 
 export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }): JSX.Element {
   return (
@@ -151,37 +203,7 @@ export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }):
           No job has failed. A job that fails for good appears here, with its error.
         </p>
       ) : (
-        <table class="table">
-          <thead class="sr">
-            <tr>
-              <th>Task</th>
-              <th>Key</th>
-              <th>Error</th>
-              <th>When</th>
-            </tr>
-          </thead>
-          <tbody>
-            {jobs.map((job) => (
-              <tr key={job.id}>
-                <td>
-                  <span class="name">
-                    <JobLink id={job.id}>{job.task}</JobLink>
-                  </span>
-                  <span class="sub">{errorLine(job)}</span>
-                </td>
-                <td class="mono dim hide-sm keyc" title={job.key ?? job.id}>
-                  {job.key ?? f.shortId(job.id)}
-                </td>
-                <td class="fill dim hide-sm" title={errorLine(job)}>
-                  {errorLine(job)}
-                </td>
-                <td class="num nowrap dim">
-                  {job.finishedAt !== null && <Ago at={job.finishedAt} />}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table rows={jobs} keyOf={({ id }) => id} columns={FAILED_COLUMNS} />
       )}
     </Panel>
   );

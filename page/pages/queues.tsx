@@ -21,12 +21,12 @@ import {
   Num,
   Panel,
   Shown,
-  Table,
   Trouble,
 } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { to } from "../router.ts";
 import { useRows } from "../rows.ts";
-import { QueueCells } from "./overview-panels.tsx";
+import { FailedLately, queueColumns } from "./overview-panels.tsx";
 import { askPause, askResume } from "./verdict.tsx";
 import { Why } from "./why.tsx";
 
@@ -128,58 +128,65 @@ function QueueTable({
   readonly rows: readonly OverviewQueue[];
   readonly at: number;
 }): JSX.Element {
-  return (
-    <Table
-      columns={{
-        Queue: "",
-        "Slots in use": "hide-sm",
-        Pending: "num",
-        Oldest: "num hide-sm",
-        "In /s": "num hide-md",
-        "Out /s": "num hide-sm",
-        "Ended, last hour": "hide-md",
-        Retry: "num hide-md",
-        "Failed, 1 h": "num hide-md",
-        Action: "sr",
-      }}
-    >
-      {rows.map((queue, index) => (
-        <tr key={queue.queue} data-row class={index === at ? "at" : ""}>
-          <QueueCells queue={queue} />
-          <td class="num hide-md dim">
-            {queue.inPerSecond === null ? "–" : queue.inPerSecond.toFixed(1)}
-          </td>
-          <td class="num hide-sm dim">
-            {queue.outPerSecond === null ? "–" : queue.outPerSecond.toFixed(1)}
-          </td>
-          <td class="hide-md">
-            <Spark values={queue.spark} />
-          </td>
-          <td class="num hide-md">
-            <Num value={queue.counts.retry} />
-          </td>
-          <td class="num hide-md">
-            {queue.failedHour === 0 ? (
-              <span class="faint">0</span>
-            ) : (
-              <a class="failed" href={to("jobs", { status: "failed", queue: queue.queue })}>
-                {f.count(queue.failedHour)}
-              </a>
-            )}
-          </td>
-          <td class="end">
-            <Act
-              {...(queue.paused === null ? { kind: "quiet" as const } : {})}
-              onClick={() => toggle(queue)}
-            >
-              {queue.paused === null ? "Pause…" : "Resume…"}
-            </Act>
-          </td>
-        </tr>
-      ))}
-    </Table>
-  );
+  return <Table at={at} rows={rows} keyOf={({ queue }) => queue} columns={COLUMNS} />;
 }
+
+const perSecond = (rate: number | null): string => (rate === null ? "–" : rate.toFixed(1));
+
+const COLUMNS: readonly Column<OverviewQueue>[] = [
+  ...queueColumns,
+  {
+    name: "In /s",
+    hide: "md",
+    align: "end",
+    look: "dim",
+    width: 64,
+    cell: ({ inPerSecond }) => perSecond(inPerSecond),
+  },
+  {
+    name: "Out /s",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 64,
+    cell: ({ outPerSecond }) => perSecond(outPerSecond),
+  },
+  {
+    name: "Ended, last hour",
+    hide: "md",
+    width: 120,
+    cell: ({ spark }) => <Spark values={spark} />,
+  },
+  {
+    name: "Retry",
+    hide: "lg",
+    align: "end",
+    width: 64,
+    cell: ({ counts }) => <Num value={counts.retry} />,
+  },
+  {
+    name: "Failed, 1 h",
+    hide: "md",
+    align: "end",
+    width: 96,
+    cell: (queue) => <FailedLately queue={queue} />,
+  },
+  {
+    name: "Action",
+    heading: null,
+    align: "end",
+    width: 104,
+    narrow: 96,
+    cell: (queue) => (
+      <Act
+        {...(queue.paused === null ? { kind: "quiet" as const } : {})}
+        onClick={() => toggle(queue)}
+      >
+        {queue.paused === null ? "Pause…" : "Resume…"}
+      </Act>
+    ),
+  },
+];
 
 /** "At most 5 at once", "50 starts per second". */
 function limitText({ concurrency, rate }: LimitInUse): string {
@@ -254,28 +261,63 @@ function LimitTable({
 }): JSX.Element {
   return (
     <Table
-      columns={{ Limit: "", Of: "", "In use": "hide-sm", Waiting: "num hide-sm", Action: "sr" }}
-    >
-      {limits.map((one) => (
-        <tr key={`${one.queue} ${one.kind} ${one.name}`}>
-          <td class="name may-wrap">{limitText(one)}</td>
-          <td class="dim">
-            {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
-          </td>
-          <td class="hide-sm slotc">
-            <InUse limit={one} />
-          </td>
-          <td class="num hide-sm">
-            <Num value={one.kind === "queue" ? (pending.get(one.queue) ?? 0) : null} />
-          </td>
-          <td class="end">
+      rows={limits}
+      keyOf={({ queue, kind, name }) => `${queue} ${kind} ${name}`}
+      columns={[
+        {
+          name: "Limit",
+          look: "name",
+          cell: (one) => (
+            <>
+              {limitText(one)}
+              <span class="sub">
+                {forWhat(one)} queue {one.queue}
+              </span>
+            </>
+          ),
+        },
+        {
+          name: "Of",
+          hide: "sm",
+          width: "36%",
+          look: "dim",
+          cell: (one) => (
+            <>
+              {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
+            </>
+          ),
+        },
+        {
+          name: "In use",
+          hide: "sm",
+          width: 168,
+          narrow: 136,
+          cell: (one) => <InUse limit={one} />,
+        },
+        {
+          name: "Waiting",
+          hide: "sm",
+          align: "end",
+          width: 96,
+          narrow: 80,
+          cell: ({ kind, queue }) => (
+            <Num value={kind === "queue" ? (pending.get(queue) ?? 0) : null} />
+          ),
+        },
+        {
+          name: "Action",
+          heading: null,
+          align: "end",
+          width: 112,
+          narrow: 96,
+          cell: (one) => (
             <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
               Change…
             </Act>
-          </td>
-        </tr>
-      ))}
-    </Table>
+          ),
+        },
+      ]}
+    />
   );
 }
 

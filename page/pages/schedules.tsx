@@ -29,11 +29,11 @@ import {
   Panel,
   Shown,
   State,
-  Table,
   Tag,
   TaskLink,
   Until,
 } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { go, to } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { parsed } from "./json-text.ts";
@@ -110,87 +110,111 @@ function ScheduleTable({
 }): JSX.Element {
   return (
     <section class="panel" aria-label="All schedules">
-      <Table
-        columns={{
-          Schedule: "",
-          When: "hide-sm",
-          Task: "hide-md",
-          [`Last ${RUNS} runs`]: "hide-sm",
-          Last: "",
-          Next: "hide-sm",
-          Action: "sr",
-        }}
-      >
-        {rows.map((schedule, index) => (
-          <Row key={schedule.name} schedule={schedule} isAt={index === at} />
-        ))}
-      </Table>
+      <Table tall at={at} columns={COLUMNS} rows={rows} keyOf={({ name }) => name} />
     </section>
   );
 }
 
-function Row({
-  schedule,
-  isAt,
-}: {
-  readonly schedule: ListedSchedule;
-  readonly isAt: boolean;
-}): JSX.Element {
-  const { runs = [] } = schedule;
-  const last = runs[0];
-  const isPaused = schedule.pausedAt !== null;
+const COLUMNS: readonly Column<ListedSchedule>[] = [
+  { name: "Schedule", min: 144, cell: (schedule) => <Name schedule={schedule} /> },
+  {
+    name: "When",
+    hide: "sm",
+    width: "17%",
+    narrow: "20%",
+    min: 136,
+    cell: ({ words, cron }) => (
+      <>
+        {words}
+        <span class="under mono">{cron ?? ""}</span>
+      </>
+    ),
+  },
+  {
+    name: "Task",
+    hide: "lg",
+    look: "dim",
+    width: "14%",
+    cell: ({ task }) => <TaskLink name={task} />,
+  },
+  {
+    name: `Last ${RUNS} runs`,
+    hide: "md",
+    width: 146,
+    cell: ({ runs = [] }) => <Runs runs={runs} />,
+  },
+  {
+    name: "Last",
+    width: 112,
+    cell: ({ runs: [last] = [] }) =>
+      last === undefined ? <span class="faint">never</span> : <LastRun run={last} />,
+  },
+  {
+    name: "Next",
+    hide: "sm",
+    width: 128,
+    narrow: 112,
+    cell: (schedule) => <Next schedule={schedule} />,
+  },
+  {
+    name: "Action",
+    heading: null,
+    align: "end",
+    width: 184,
+    narrow: 88,
+    cell: (schedule) => (
+      <span class="line acts-r">
+        <Act kind="quiet" hide="md" onClick={() => runNow(schedule)}>
+          Run now
+        </Act>
+        <Act kind="quiet" onClick={() => toggle(schedule)}>
+          {schedule.pausedAt === null ? "Pause" : "Resume"}
+        </Act>
+      </span>
+    ),
+  },
+];
+
+function Name({ schedule }: { readonly schedule: ListedSchedule }): JSX.Element {
+  const { name, words, pausedAt, nextAt } = schedule;
   return (
-    <tr class={isAt ? "tall at" : "tall"} data-row>
-      <td class="may-wrap">
-        <a class="name" href={to(["schedules", schedule.name])}>
-          {schedule.name}
-        </a>{" "}
-        {isPaused && <Tag tone="warn">paused</Tag>}
-        <span class="sub">
-          {schedule.words}
-          {!isPaused && schedule.nextAt !== null && (
-            <>
-              , <Until at={schedule.nextAt} />
-            </>
-          )}
-        </span>
-      </td>
-      <td class="hide-sm may-wrap">
-        {schedule.words}
-        <span class="under mono nowrap">{schedule.cron ?? ""}</span>
-      </td>
-      <td class="hide-md dim">
-        <TaskLink name={schedule.task} />
-      </td>
-      <td class="hide-sm">
-        <Runs runs={runs} />
-      </td>
-      <td class="nowrap">
-        {last === undefined ? <span class="faint">never</span> : <LastRun run={last} />}
-      </td>
-      <td class="hide-sm may-wrap">
-        {isPaused || schedule.nextAt === null ? (
-          <span class="faint">–</span>
-        ) : (
+    <>
+      <span class="line">
+        <a class="name clip" href={to(["schedules", name])}>
+          {name}
+        </a>
+        {pausedAt !== null && (
+          <span class="hide-sm">
+            <Tag tone="warn">paused</Tag>
+          </span>
+        )}
+      </span>
+      <span class="sub">
+        {pausedAt !== null && "paused · "}
+        {words}
+        {pausedAt === null && nextAt !== null && (
           <>
-            <Until at={schedule.nextAt} />
-            <span class="under">
-              <Moment at={schedule.nextAt} />
-            </span>
+            , <Until at={nextAt} />
           </>
         )}
-      </td>
-      <td class="end">
-        <span class="line acts-r">
-          <Act kind="quiet" hide="md" onClick={() => runNow(schedule)}>
-            Run now
-          </Act>
-          <Act kind="quiet" onClick={() => toggle(schedule)}>
-            {isPaused ? "Resume" : "Pause"}
-          </Act>
-        </span>
-      </td>
-    </tr>
+      </span>
+    </>
+  );
+}
+
+function Next({
+  schedule: { pausedAt, nextAt },
+}: {
+  readonly schedule: ListedSchedule;
+}): JSX.Element {
+  if (pausedAt !== null || nextAt === null) return <span class="faint">–</span>;
+  return (
+    <>
+      <Until at={nextAt} />
+      <span class="under">
+        <Moment at={nextAt} />
+      </span>
+    </>
   );
 }
 
@@ -539,22 +563,25 @@ function Preview({ schedule }: { readonly schedule: Schedule }): JSX.Element {
 
 function RunTable({ runs }: { readonly runs: readonly ScheduleRun[] }): JSX.Element {
   return (
-    <Table columns={{ For: "", "What became of it": "", Job: "hide-sm" }}>
-      {runs.map((run) => (
-        <tr key={`${run.tick} ${run.manual}`}>
-          <td>
-            <Moment at={run.tick} /> {run.manual && <Tag>by hand</Tag>}
-          </td>
-          <td>
-            {run.status !== null ? (
-              <State status={run.status} />
-            ) : (
-              <span class="dim">{run.outcome}</span>
-            )}
-          </td>
-          <td class="hide-sm">{run.job !== null && <JobLink id={run.job} />}</td>
-        </tr>
-      ))}
-    </Table>
+    <Table
+      rows={runs}
+      keyOf={({ tick, manual }) => `${tick} ${manual}`}
+      columns={[
+        {
+          name: "For",
+          cell: ({ tick, manual }) => (
+            <>
+              <Moment at={tick} /> {manual && <Tag>by hand</Tag>}
+            </>
+          ),
+        },
+        {
+          name: "What became of it",
+          cell: ({ status, outcome }) =>
+            status === null ? <span class="dim">{outcome}</span> : <State status={status} />,
+        },
+        { name: "Job", hide: "sm", cell: ({ job }) => job !== null && <JobLink id={job} /> },
+      ]}
+    />
   );
 }

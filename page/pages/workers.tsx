@@ -22,11 +22,11 @@ import {
   Note,
   Panel,
   Shown,
-  Table,
   Tag,
   Trouble,
   WorkerLink,
 } from "../parts.tsx";
+import { Table } from "../table.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Blocked } from "./job-error.tsx";
@@ -633,24 +633,37 @@ function OneWorker({
 
 function LeaseTable({ leases }: { readonly leases: readonly LeaseRecord[] }): JSX.Element {
   return (
-    <Table columns={{ Task: "", Queue: "hide-sm", Attempt: "num", "Runs for": "num" }}>
-      {leases.map((lease) => (
-        <tr key={lease.id} data-row>
-          <td>
+    <Table
+      at={-1}
+      rows={leases}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          name: "Task",
+          cell: ({ id, task }) => (
             <span class="line">
               <Glyph status="processing" />
-              <span class="name">
-                <JobLink id={lease.id}>{lease.task}</JobLink>
+              <span class="name clip">
+                <JobLink id={id}>{task}</JobLink>
               </span>
             </span>
-          </td>
-          <td class="hide-sm dim">{lease.queue}</td>
-          <td class="num dim">{lease.attempt}</td>
-          <td class="num">
-            <Lasting since={lease.claimedAt} />
-          </td>
-        </tr>
-      ))}
-    </Table>
+          ),
+        },
+        { name: "Queue", hide: "sm", look: "dim", cell: ({ queue }) => queue },
+        {
+          name: "Attempt",
+          align: "end",
+          look: "dim",
+          width: 88,
+          cell: ({ attempt }) => attempt,
+        },
+        {
+          name: "Runs for",
+          align: "end",
+          width: 112,
+          cell: ({ claimedAt }) => <Lasting since={claimedAt} />,
+        },
+      ]}
+    />
   );
 }

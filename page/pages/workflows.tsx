@@ -1,10 +1,11 @@
 /** Where do items pile up; and for an item: what may be done now? */
 import type { JSX } from "preact";
-import type { CountItemsResponse, Workflow } from "../api.gen.ts";
+import type { CountItemsResponse, ItemSummary, Workflow } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { useRead } from "../live.ts";
 import { layered, type Placed } from "../layers.ts";
-import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Table, Tag } from "../parts.tsx";
+import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Tag } from "../parts.tsx";
+import { type Column, Table } from "../table.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import "../diagram.css";
@@ -31,32 +32,7 @@ export function WorkflowsPage(): JSX.Element {
                 move with who and why.
               </Empty>
             ) : (
-              <Table
-                columns={{
-                  Workflow: "",
-                  States: "hide-sm",
-                  Version: "num",
-                  Declared: "num hide-sm",
-                }}
-              >
-                {rows.map((one, index) => (
-                  <tr key={one.name} data-row class={index === cursor.at ? "at" : ""}>
-                    <td>
-                      <a class="name" href={to(["workflows", one.name])}>
-                        {one.name}
-                      </a>
-                      {one.parent !== null && <span class="dim"> of {one.parent}</span>}
-                    </td>
-                    <td class="hide-sm fill dim">
-                      {one.states.map(({ name }) => name).join(", ")}
-                    </td>
-                    <td class="num">{one.version}</td>
-                    <td class="num hide-sm dim">
-                      <Ago at={one.declaredAt} word=" ago" />
-                    </td>
-                  </tr>
-                ))}
-              </Table>
+              <Table at={cursor.at} rows={rows} keyOf={({ name }) => name} columns={COLUMNS} />
             )}
           </section>
         )}
@@ -64,6 +40,36 @@ export function WorkflowsPage(): JSX.Element {
     </>
   );
 }
+
+const COLUMNS: readonly Column<Workflow>[] = [
+  {
+    name: "Workflow",
+    cell: ({ name, parent }) => (
+      <>
+        <a class="name" href={to(["workflows", name])}>
+          {name}
+        </a>
+        {parent !== null && <span class="dim"> of {parent}</span>}
+      </>
+    ),
+  },
+  {
+    name: "States",
+    hide: "sm",
+    width: "45%",
+    look: "dim",
+    cell: ({ states }) => states.map(({ name }) => name).join(", "),
+  },
+  { name: "Version", align: "end", width: 88, cell: ({ version }) => version },
+  {
+    name: "Declared",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 112,
+    cell: ({ declaredAt }) => <Ago at={declaredAt} word=" ago" />,
+  },
+];
 
 export function WorkflowPage({ name }: { readonly name: string }): JSX.Element {
   const from = useRead("workflows/{name}", { name }, 15_000);
@@ -377,33 +383,7 @@ function Items({
             rows.length === 0 ? (
               <Empty title={status === null ? "No item yet." : `No item is ${status}.`} />
             ) : (
-              <Table
-                columns={{
-                  Item: "",
-                  State: "",
-                  Tenant: "hide-sm",
-                  Revision: "num hide-sm",
-                  "In it for": "num",
-                }}
-              >
-                {rows.map((item, index) => (
-                  <tr key={item.id} data-row class={index === cursor.at ? "at" : ""}>
-                    <td>
-                      <a class="name" href={to(["items", item.id])}>
-                        {item.identifier}
-                      </a>
-                    </td>
-                    <td>
-                      <Tag>{item.status}</Tag>
-                    </td>
-                    <td class="hide-sm dim">{item.tenant}</td>
-                    <td class="num hide-sm dim">{item.revision}</td>
-                    <td class="num dim">
-                      <Ago at={item.enteredAt} />
-                    </td>
-                  </tr>
-                ))}
-              </Table>
+              <Table at={cursor.at} rows={rows} keyOf={({ id }) => id} columns={ITEM_COLUMNS} />
             )
           }
         </Shown>
@@ -418,3 +398,31 @@ function Items({
     </>
   );
 }
+
+const ITEM_COLUMNS: readonly Column<ItemSummary>[] = [
+  {
+    name: "Item",
+    cell: ({ id, identifier }) => (
+      <a class="name" href={to(["items", id])}>
+        {identifier}
+      </a>
+    ),
+  },
+  { name: "State", cell: ({ status }) => <Tag>{status}</Tag> },
+  { name: "Tenant", hide: "sm", look: "dim", cell: ({ tenant }) => tenant },
+  {
+    name: "Revision",
+    hide: "sm",
+    align: "end",
+    look: "dim",
+    width: 96,
+    cell: ({ revision }) => revision,
+  },
+  {
+    name: "In it for",
+    align: "end",
+    look: "dim",
+    width: 88,
+    cell: ({ enteredAt }) => <Ago at={enteredAt} />,
+  },
+];

@@ -479,7 +479,7 @@ for (const engine of ENGINES) {
         first.split("\n")[1],
       );
       await page.keyboard.press(".");
-      await page.locator("td.keyc", { hasText: "brand-new" }).waitFor();
+      await page.locator("td.mono", { hasText: "brand-new" }).waitFor();
       await desk.closePages();
     });
 

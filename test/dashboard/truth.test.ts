@@ -530,7 +530,7 @@ for (const engine of ENGINES) {
       await lostAreListed(page);
       await page.goto(`${town.visitors.url}jobs?status=pending&queue=${QUEUE}`);
       await page
-        .locator("td.fill", { hasText: `No worker serves queue ${QUEUE}` })
+        .locator("td.dim", { hasText: `No worker serves queue ${QUEUE}` })
         .first()
         .waitFor();
       await town.visitors.leave();

@@ -1,6 +1,10 @@
 // The types of the API, written by `node scripts/api-types.ts` from the OpenAPI document. Do not edit it, nor merge it by
 // hand: write it again.
 
+export type AcknowledgeAlertRequest = {
+  readonly reason?: string;
+};
+
 export type AcquireLeasesRequest = {
   /** Must be unique for every start of your process. */
   readonly worker: string;
@@ -35,6 +39,15 @@ export type Alert = {
   readonly seenAt: number;
   readonly raisedAt: number | null;
   readonly resolvedAt: number | null;
+  /** When webhooks were last told of it; null: not yet, or it is silenced. */
+  readonly notifiedAt: number | null;
+  readonly acknowledgedAt: number | null;
+  readonly acknowledgedBy: string | null;
+  /** Webhooks are not told of it before; a silence that is over is removed. */
+  readonly silencedUntil: number | null;
+  readonly silencedBy: string | null;
+  /** Why it was acknowledged or silenced last. */
+  readonly note: string | null;
 };
 
 /** A rule that raises alerts. */
@@ -1428,6 +1441,13 @@ export type ListAlertRulesResponse = {
 
 export type ListAlertsResponse = {
   readonly alerts: readonly Alert[];
+  readonly open: {
+    /** Silenced ones too. */
+    readonly raised: number;
+    /** Their conditions have not held for long enough. */
+    readonly pending: number;
+    readonly silenced: number;
+  };
 };
 
 export type ListAttemptsResponse = {
@@ -1832,10 +1852,12 @@ export type Overview = {
   readonly workers: readonly OverviewWorker[];
   /** The worst first, at most 20. */
   readonly alerts: readonly Alert[];
+  /** By severity without the silenced ones. */
   readonly alertsOpen: {
     readonly critical: number;
     readonly warning: number;
     readonly info: number;
+    readonly silenced: number;
   };
   readonly canaries: readonly Canary[];
   readonly failed: readonly JobSummary[];
@@ -2703,6 +2725,12 @@ export type SignOutRequest = {};
 
 export type SignOutResponse = {};
 
+export type SilenceAlertRequest = {
+  /** At most 7d; 0 or 0s ends a silence. */
+  readonly for: string | number;
+  readonly reason?: string;
+};
+
 export type SleepingFacts = {
   /** Milliseconds since the Unix epoch. */
   readonly until: number;
@@ -2772,7 +2800,7 @@ export type Status = (typeof statusValues)[number];
 
 /** Something that is wrong, with the command that mends it. */
 export type StatusFinding = {
-  readonly kind: "no-worker" | "critical" | "unserved" | "silent" | "all-paused" | "paused" | "workers-paused" | "warning" | "canary" | "late" | "failed" | "paused-idle" | "uncounted" | "info";
+  readonly kind: "no-worker" | "critical" | "unserved" | "silent" | "all-paused" | "paused" | "workers-paused" | "warning" | "canary" | "late" | "failed" | "paused-idle" | "uncounted" | "info" | "silenced";
   /** Jobs do not run because of it, or an alert is critical. */
   readonly isBad: boolean;
   /** A whole sentence. */
@@ -3559,10 +3587,10 @@ export interface Reads {
     input: {};
     result: ListFindingsResponse;
   };
-  /** List alerts, newest first. */
+  /** List alerts: open ones worst first, all of them newest first. */
   alerts: {
     input: {
-      /** `raised` (the default), `open` (raised and pending) or `all`, including resolved alerts. */
+      /** `raised` (the default), `open` (raised and pending) or `all`, including those resolved in the last 30 days. */
       readonly which?: "raised" | "open" | "all";
       /** The id of the last alert on the previous page. */
       readonly before?: string;
@@ -3957,6 +3985,22 @@ export interface Writes {
   "locks/release": {
     input: ReleaseLockRequest;
     result: ReleaseLockResponse;
+  };
+  /** Acknowledge an open alert: webhooks are not told of it again. */
+  "alerts/{id}/acknowledge": {
+    input: {
+      /** The id of an open alert. */
+      readonly id: string;
+    } & AcknowledgeAlertRequest;
+    result: Alert;
+  };
+  /** Silence an open alert for a time; it comes back by itself. */
+  "alerts/{id}/silence": {
+    input: {
+      /** The id of an open alert. */
+      readonly id: string;
+    } & SilenceAlertRequest;
+    result: Alert;
   };
   /** Pause a worker: it finishes its jobs and claims no new ones. */
   "workers/{id}/pause": {

@@ -3,57 +3,107 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { useRead } from "../live.ts";
-import { Ago, Empty, Head, Info, Lasting, Moment, Panel, Seg, Shown, Subject } from "../parts.tsx";
+import { Ago, Empty, Head, Info, Lasting, Panel, Seg, Shown, Subject } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import type { Alert, Finding } from "../api.gen.ts";
+import type { Result } from "../client.ts";
+import { AlertRow } from "./alert-row.tsx";
+
+/** Open alerts are at most fifty of a rule. */
+const OPEN_MAX = 1_000;
+const PAGE = 100;
 
 export function AlertsPage(): JSX.Element {
-  const which = usePlace().query.get("which") === "all" ? "all" : "open";
-  const alerts = useRead("alerts", { which, limit: 100 });
-  const open = (alerts.data?.alerts ?? []).filter(({ status }) => status === "raised").length;
+  const { query } = usePlace();
+  const isAll = query.get("which") === "all";
+  const before = query.get("before");
+  const asked = isAll
+    ? ({ which: "all", limit: PAGE, ...(before === null ? {} : { before }) } as const)
+    : ({ which: "open", limit: OPEN_MAX } as const);
+  const alerts = useRead("alerts", asked);
   return (
     <>
       <Head
         title="Alerts"
-        say={
-          alerts.data === undefined
-            ? ""
-            : open === 0
-              ? "None is open."
-              : `${f.plural(open, "alert")} ${open === 1 ? "is" : "are"} open.`
-        }
+        say={alerts.data === undefined ? "" : sayOf(alerts.data.open)}
         acts={
           <Seg
             label="Which"
             choices={[
-              { text: "Open", href: to("alerts"), current: which === "open" },
-              { text: "All", href: to("alerts", { which: "all" }), current: which === "all" },
+              { text: "Open", href: to("alerts"), current: !isAll },
+              { text: "All", href: to("alerts", { which: "all" }), current: isAll },
             ]}
           />
         }
       />
       <div class="stack">
-        <Panel title={which === "open" ? "Open" : "Newest first"}>
-          <Shown from={alerts} rows={3}>
-            {(data) =>
-              data.alerts.length === 0 ? (
-                <Empty title="None.">
-                  The monitor looks every few seconds at waiting times, workers, failures and
-                  invariants, and raises an alert once.
-                </Empty>
-              ) : (
-                <ul class="rows">
-                  {data.alerts.map((alert) => (
-                    <OneAlert key={alert.id} alert={alert} />
-                  ))}
-                </ul>
-              )
-            }
-          </Shown>
-        </Panel>
+        <Shown from={alerts} rows={3}>
+          {({ alerts: all }) => (isAll ? <AllAlerts alerts={all} /> : <OpenAlerts alerts={all} />)}
+        </Shown>
         <Invariants />
       </div>
     </>
+  );
+}
+
+type Counts = Result<"alerts">["open"];
+
+/** "3 alerts are open, 1 of them silenced. 2 more may be raised soon." */
+function sayOf({ raised, pending, silenced }: Counts): string {
+  const soon =
+    pending === 0 ? "" : ` ${f.count(pending)} ${raised === 0 ? "" : "more "}may be raised soon.`;
+  if (raised === 0) return `None is open.${soon}`;
+  const quiet = silenced === 0 ? "" : `, ${f.count(silenced)} of them silenced`;
+  return `${f.plural(raised, "alert")} ${raised === 1 ? "is" : "are"} open${quiet}.${soon}`;
+}
+
+function Rows({ alerts }: { readonly alerts: readonly Alert[] }): JSX.Element {
+  return (
+    <ul class="rows">
+      {alerts.map((alert) => (
+        <AlertRow key={alert.id} alert={alert} />
+      ))}
+    </ul>
+  );
+}
+
+/** The worst first, then the oldest; those that are not raised yet stand apart. */
+function OpenAlerts({ alerts }: { readonly alerts: readonly Alert[] }): JSX.Element {
+  const raised = alerts.filter(({ status }) => status === "raised");
+  const soon = alerts.filter(({ status }) => status !== "raised");
+  return (
+    <>
+      <Panel title="Open" aside="the worst first">
+        {raised.length === 0 ? (
+          <Empty title="None.">
+            The monitor looks every few seconds at waiting times, workers, failures and invariants,
+            and raises an alert once.
+          </Empty>
+        ) : (
+          <Rows alerts={raised} />
+        )}
+      </Panel>
+      {soon.length > 0 && (
+        <Panel title="Not raised yet" aside="they must hold for a while">
+          <Rows alerts={soon} />
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function AllAlerts({ alerts }: { readonly alerts: readonly Alert[] }): JSX.Element {
+  const last = alerts.length < PAGE ? undefined : alerts.at(-1)?.id;
+  return (
+    <Panel
+      title="Newest first"
+      aside="of the last 30 days"
+      {...(last === undefined
+        ? {}
+        : { footer: <a href={to("alerts", { which: "all", before: last })}>Older</a> })}
+    >
+      {alerts.length === 0 ? <Empty title="None." /> : <Rows alerts={alerts} />}
+    </Panel>
   );
 }
 
@@ -140,38 +190,6 @@ function OneFinding({ finding }: { readonly finding: Finding }): JSX.Element {
         </ul>
       </div>
       <span class="sm faint nowrap hide-sm mono">{finding.check}</span>
-    </li>
-  );
-}
-
-function OneAlert({ alert }: { readonly alert: Alert }): JSX.Element {
-  const look =
-    alert.status !== "raised" ? "dim" : alert.severity === "critical" ? "failed" : "retry";
-  return (
-    <li>
-      <span class={look}>
-        <Icon
-          name={
-            alert.status === "resolved" ? "good" : alert.severity === "info" ? "info" : "warning"
-          }
-        />
-      </span>
-      <div class="grow">
-        <strong>{alert.rule}</strong> <span class="dim">{alert.subject}</span>
-        <p class="dim wraps">{alert.message}</p>
-      </div>
-      <div class="sm dim nowrap num">
-        {alert.status === "pending" && "not raised yet, "}
-        <Moment at={alert.raisedAt ?? alert.sinceAt} />
-        <br />
-        {alert.resolvedAt === null ? (
-          <>
-            for <Lasting since={alert.sinceAt} />
-          </>
-        ) : (
-          <>lasted {f.span(alert.resolvedAt - alert.sinceAt)}</>
-        )}
-      </div>
     </li>
   );
 }

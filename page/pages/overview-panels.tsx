@@ -7,6 +7,7 @@ import { serverNow } from "../live.ts";
 import { Ago, Btn, JobLink, Lasting, Num, Panel, Tag } from "../parts.tsx";
 import { type Column, Table } from "../table.tsx";
 import { to } from "../router.ts";
+import { AlertSubject } from "./alert-row.tsx";
 import type {
   Alert,
   Canary,
@@ -209,7 +210,7 @@ export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }):
   );
 }
 
-function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
+function AlertLine({ alert }: { readonly alert: Alert }): JSX.Element {
   return (
     <li>
       <span
@@ -220,38 +221,44 @@ function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
         <Icon name={alert.severity === "info" ? "info" : "warning"} />
       </span>
       <div class="grow">
-        <strong>{alert.rule}</strong> <span class="dim">{alert.subject}</span>
+        <strong>{alert.rule}</strong> <AlertSubject alert={alert} />
         <p class="sm dim wraps">{alert.message}</p>
       </div>
       <span class="sm faint nowrap">
-        <Ago at={alert.raisedAt ?? alert.sinceAt} />
+        <Ago at={alert.sinceAt} />
       </span>
     </li>
   );
 }
 
 export function AlertsPanel({
-  overview: { alerts, alertsOpen },
+  overview: { at, alerts, alertsOpen },
 }: {
   readonly overview: Overview;
 }): JSX.Element {
-  const open = alertsOpen.critical + alertsOpen.warning + alertsOpen.info;
+  const { critical, warning, info, silenced } = alertsOpen;
+  const open = critical + warning + info;
+  const shown = alerts.filter(({ silencedUntil: until }) => until === null || until <= at);
+  const counts = [
+    ...(open === 0 ? [] : [`${f.count(open)} open`]),
+    ...(silenced === 0 ? [] : [`${f.count(silenced)} silenced`]),
+  ];
   return (
     <Panel
       title="Alerts"
-      aside={open === 0 ? undefined : `${f.count(open)} open`}
+      aside={counts.length === 0 ? undefined : counts.join(", ")}
       right={
         <Btn kind="quiet" push href={to("alerts")}>
           All
         </Btn>
       }
     >
-      {alerts.length === 0 ? (
+      {shown.length === 0 ? (
         <p class="body dim">None is open.</p>
       ) : (
         <ul class="rows">
-          {alerts.slice(0, 5).map((alert) => (
-            <AlertRow key={alert.id} alert={alert} />
+          {shown.slice(0, 5).map((alert) => (
+            <AlertLine key={alert.id} alert={alert} />
           ))}
         </ul>
       )}

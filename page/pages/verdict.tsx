@@ -112,6 +112,8 @@ function actsOf({ kind, queues }: StatusFinding, overview: Overview): Children {
     case "warning":
     case "info":
       return <Btn href={to("alerts")}>{alertsText(overview)}</Btn>;
+    case "silenced":
+      return <Btn href={to("alerts")}>Alerts</Btn>;
     case "all-paused":
       return (
         <Act kind="primary" onClick={() => askResumeAll(overview.queues)}>

@@ -76,14 +76,23 @@ export function targetOf(task: string): string {
 }
 
 /** At most one live job of a task has a key: no target gets two deliveries of one event. */
-export function deliveryKey({ alert, event }: DeliveryInput): string {
-  return `${alert}.${event}`;
+export function deliveryKey({ alert, event, again }: DeliveryInput): string {
+  return again === undefined ? `${alert}.${event}` : `${alert}.${event}.${again}`;
+}
+
+/** The keys of the deliveries that told of an alert, the first and the one after its last silence. */
+export function raisedKeys({ id, notifiedAt }: Pick<Alert, "id" | "notifiedAt">): string[] {
+  const told = { alert: id, event: "raised" } as const;
+  const first = deliveryKey(told);
+  return notifiedAt === null ? [first] : [first, deliveryKey({ ...told, again: notifiedAt })];
 }
 
 /** The input of a delivery. The job holds no address, no secret and no text of the alert. */
 export interface DeliveryInput {
   readonly alert: string;
   readonly event: AlertEvent;
+  /** When a silence ended and the targets are told again. */
+  readonly again?: number;
 }
 
 /** A problem that was raised, and perhaps resolved. */
@@ -110,7 +119,35 @@ export interface Alert {
   readonly raisedAt: number | null;
   /** When the condition ended (ms since 1970); null: it holds. */
   readonly resolvedAt: number | null;
+  /** When webhooks were last told that it is raised; null: they were not, because it is pending or silenced. */
+  readonly notifiedAt: number | null;
+  /** When an operator acknowledged it: webhooks are not told of it again. */
+  readonly acknowledgedAt: number | null;
+  /** Who acknowledged it. */
+  readonly acknowledgedBy: string | null;
+  /** Webhooks are not told of it before this instant; a silence that is over is removed. */
+  readonly silencedUntil: number | null;
+  /** Who silenced it. */
+  readonly silencedBy: string | null;
+  /** Why it was acknowledged or silenced last. */
+  readonly note: string | null;
 }
+
+/** Open alerts that are looked at. */
+export const OPEN_MAX = 1_000;
+
+/** The longest silence of an alert. */
+export const SILENCE_MS_MAX = 7 * 24 * 3_600_000;
+
+/** Whether it is silenced at that instant. */
+export function isSilenced({ silencedUntil }: Pick<Alert, "silencedUntil">, now: number): boolean {
+  return silencedUntil !== null && silencedUntil > now;
+}
+
+/** What an operator does with an open alert. `silence` for no time ends a silence. */
+export type AlertChange =
+  | { readonly kind: "acknowledge" }
+  | { readonly kind: "silence"; readonly forMs: number };
 
 /** What an alert says about its problem. */
 export type AlertFacts = Readonly<
@@ -205,10 +242,12 @@ export interface OpenAlerts {
 
 /** Which alerts to list, in the store. */
 export interface AlertFilter {
-  /** Raised alerts, raised and pending ones, or all that were ever raised. */
+  /** Raised alerts, raised and pending ones, or all of them. */
   readonly which: "raised" | "open" | "all";
-  /** Only alerts older than the one with this id. */
+  /** Only alerts that follow the one with this id. */
   readonly before?: string;
+  /** Only alerts with such an id. */
+  readonly id?: string;
   /** The most alerts of the page. */
   readonly limit: number;
 }

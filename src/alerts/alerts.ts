@@ -20,6 +20,7 @@ import {
   type AlertRule,
   type AlertView,
   asSighted,
+  OPEN_MAX,
   type Trouble,
 } from "./alert.ts";
 import { Deliveries } from "./delivery.ts";
@@ -52,8 +53,6 @@ export interface AlertsParts {
   /** The targets. All processes should have the same, because the process that makes a change chooses its targets. */
   readonly webhooks?: WebhookOptions;
 }
-
-const OPEN_MAX = 1_000;
 
 /** Of one rule. More are left out, open alerts last. */
 const SUBJECTS_MAX = 50;
@@ -123,7 +122,7 @@ export class Alerts {
     this.#looking = null;
   }
 
-  /** The newest first. */
+  /** Open alerts: the worst first, then the oldest. With `all`: the newest first. */
   list(filter?: AlertsFilter): Promise<Alert[]> {
     return listAlerts(this.#store.alerts, filter);
   }

@@ -19,12 +19,12 @@ class NotDeliveredError extends HoldfastError {
   }
 }
 
-const { list, rules } = alertOperations;
+const { list, acknowledge, silence, rules } = alertOperations;
 
 export const alertCommands = {
   name: "alerts",
-  about: "list alerts and test their delivery",
-  parts: [list, rules, testCommand],
+  about: "list, acknowledge and silence alerts, and test their delivery",
+  parts: [list, acknowledge, silence, rules, testCommand],
 };
 
 function testCommand({ terminal }: { readonly terminal: Terminal }): Command {
@@ -87,6 +87,12 @@ function testAlert(): Alert {
     seenAt: now,
     raisedAt: now,
     resolvedAt: null,
+    notifiedAt: now,
+    acknowledgedAt: null,
+    acknowledgedBy: null,
+    silencedUntil: null,
+    silencedBy: null,
+    note: null,
   };
 }
 

@@ -18,10 +18,11 @@ import type { ClaimedJob } from "../jobs/store.ts";
 import {
   alertEvents,
   alertOf,
+  type AlertRecord,
   DELIVERY_ATTEMPTS_MAX,
   type DeliveryInput,
-  deliveryKey,
   deliveryTask,
+  raisedKeys,
   targetOf,
 } from "./alert.ts";
 import type { AlertsStore } from "./store.ts";
@@ -119,9 +120,11 @@ export class Deliveries {
     const record = input === null ? null : await store.alerts.find(input.alert);
     if (input === null || record === null)
       return { kind: "failed", error: asError("The alert no longer exists.") };
-    const waitMs = await this.#waitMs(job, input);
+    const known = knownOf(record, input);
+    if (known !== null) return { kind: "done", result: JSON.stringify({ leftOut: known }) };
+    const waitMs = await this.#waitMs(job, input, record);
     if (waitMs !== null) return { kind: "suspended", delayMs: waitMs };
-    const message = { event: input.event, alert: alertOf(record) };
+    const message = { ...input, alert: alertOf(record) };
     const answer = await webhooks.send(targetOf(job.task), message, signal);
     if (answer.ok) return { kind: "done", result: JSON.stringify({ status: answer.status }) };
     if (signal.aborted) return { kind: "released" };
@@ -129,15 +132,21 @@ export class Deliveries {
   }
 
   /** `resolved` is not sent before `raised` was delivered or given up. Null: no need to wait. */
-  async #waitMs({ task }: ClaimedJob, { alert, event }: DeliveryInput): Promise<number | null> {
+  async #waitMs(
+    { task }: ClaimedJob,
+    { event }: DeliveryInput,
+    record: AlertRecord,
+  ): Promise<number | null> {
     if (event !== "resolved") return null;
-    const key = deliveryKey({ alert, event: "raised" });
     const { store, runtime } = this.#parts;
-    const [raised] = await store.jobs.list({ queue: ALERT_QUEUE, task, key, limit: 1 });
-    if (raised === undefined || finalStatuses.some((status) => status === raised.status))
-      return null;
-    const dueInMs = (raised.dueAt ?? 0) - runtime.now();
-    return Math.min(RETRY_MS_MAX, Math.max(LOOK_MS, dueInMs));
+    for (const key of raisedKeys(record)) {
+      const [raised] = await store.jobs.list({ queue: ALERT_QUEUE, task, key, limit: 1 });
+      if (raised === undefined || finalStatuses.some((status) => status === raised.status))
+        continue;
+      const dueInMs = (raised.dueAt ?? 0) - runtime.now();
+      return Math.min(RETRY_MS_MAX, Math.max(LOOK_MS, dueInMs));
+    }
+    return null;
   }
 
   #failed(job: ClaimedJob, input: DeliveryInput, { mayRetry, error }: WebhookAnswer): Outcome {
@@ -164,11 +173,23 @@ export class Deliveries {
   }
 }
 
+/** An operator acknowledged or silenced it since it was enqueued: it is not sent, or not sent again. Null: send it. */
+function knownOf(
+  record: AlertRecord,
+  { event }: DeliveryInput,
+): "acknowledged" | "silenced" | null {
+  if (event !== "raised") return null;
+  if (record.acknowledgedAt !== null) return "acknowledged";
+  // When its time is over, an observation removes the silence and enqueues another delivery.
+  return record.silencedUntil === null ? null : "silenced";
+}
+
 /** Null: another program enqueued the job, with another input. */
 function inputOf({ payload }: ClaimedJob): DeliveryInput | null {
   try {
-    const { alert, event } = decode(payload) as DeliveryInput;
-    return typeof alert === "string" && alertEvents.includes(event) ? { alert, event } : null;
+    const { alert, event, again } = decode(payload) as DeliveryInput;
+    if (typeof alert !== "string" || !alertEvents.includes(event)) return null;
+    return typeof again === "number" ? { alert, event, again } : { alert, event };
   } catch {
     return null;
   }

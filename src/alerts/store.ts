@@ -2,8 +2,11 @@
  * Alerts as rows. They are read without a lock, and every change compares the status that it was decided by: of several
  * processes that make the same change at once, one succeeds.
  */
+import { type OperatorEntry, subjects } from "../audit/entry.ts";
+import { actOrLookUp, noteAction } from "../audit/store.ts";
+import { formatMs } from "../core/duration.ts";
 import { StoreRefusedError } from "../core/errors.ts";
-import { isId, makeIds } from "../core/id.ts";
+import { idRange, isId, makeIds } from "../core/id.ts";
 import { ALERT_QUEUE } from "../core/name.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
@@ -12,7 +15,7 @@ import { cancelUnclaimed } from "../jobs/cancel.ts";
 import { enqueueIn } from "../jobs/enqueue-policy.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import {
-  alertEvents,
+  type AlertChange,
   type AlertFilter,
   type AlertRecord,
   type AlertStatus,
@@ -22,8 +25,10 @@ import {
   type DeliveryInput,
   deliveryKey,
   deliveryTask,
+  isSilenced,
   type Noted,
   type OpenAlerts,
+  raisedKeys,
   type Sighting,
 } from "./alert.ts";
 
@@ -32,7 +37,9 @@ const NOTE_TRIES_MAX = 5;
 
 const ALERT_COLUMNS = sql`
        a.id, a.rule, a.subject, a.severity, a.status, a.message, a.facts, a.since_at as "sinceAt", a.seen_at as "seenAt",
-       a.raised_at as "raisedAt", a.resolved_at as "resolvedAt"`;
+       a.raised_at as "raisedAt", a.resolved_at as "resolvedAt", a.notified_at as "notifiedAt",
+       a.acknowledged_at as "acknowledgedAt", a.acknowledged_by as "acknowledgedBy",
+       a.silenced_until as "silencedUntil", a.silenced_by as "silencedBy", a.note`;
 
 /** A literal in the statement, so that the planner uses the partial index of open alerts. */
 const OPEN = sql`status <> 'resolved'`;
@@ -42,6 +49,8 @@ interface Known {
   readonly status: Exclude<AlertStatus, "resolved">;
   readonly sinceAt: number;
   readonly changeId: string;
+  readonly acknowledgedAt: number | null;
+  readonly silencedUntil: number | null;
 }
 
 async function noteAlert(context: MoveContext, sighting: Sighting): Promise<Noted> {
@@ -58,7 +67,8 @@ async function noteAlert(context: MoveContext, sighting: Sighting): Promise<Note
 async function noteOnce(context: MoveContext, tx: Transaction, sighting: Sighting): Promise<Noted> {
   const now = await readNow(context.engine, tx);
   const [known] = await tx.all<Known>(sql`
-    select id, status, since_at as "sinceAt", change_id as "changeId"
+    select id, status, since_at as "sinceAt", change_id as "changeId", acknowledged_at as "acknowledgedAt",
+           silenced_until as "silencedUntil"
       from holdfast.alert
      where rule = ${sighting.rule}
        and subject = ${sighting.subject}
@@ -68,6 +78,8 @@ async function noteOnce(context: MoveContext, tx: Transaction, sighting: Sightin
   if (known.changeId === sighting.id) return { change: known.status, id: known.id };
   const isDue = known.status === "pending" && now - known.sinceAt >= sighting.holdMs;
   if (isDue && (await raise(context, tx, known, { sighting, now })))
+    return { change: "raised", id: known.id };
+  if (await comeBack(context, tx, known, { sighting, now }))
     return { change: "raised", id: known.id };
   // An alert that was cleared at this moment is left alone: the next observation notes it again.
   await tx.run(sql`
@@ -86,6 +98,8 @@ async function begin(
   const { id, rule, subject, severity, message, facts, holdMs, targets } = sighting;
   const sinceAt = Math.min(sighting.sinceAt ?? now, now);
   const change = now - sinceAt >= holdMs ? "raised" : "pending";
+  const silence = await silenceOf(tx, sighting, now);
+  const isTold = change === "raised" && silence === undefined;
   await tx.insert("alert", [
     {
       id,
@@ -100,10 +114,37 @@ async function begin(
       seen_at: now,
       raised_at: change === "raised" ? now : null,
       resolved_at: null,
+      notified_at: isTold ? now : null,
+      silenced_until: silence?.until ?? null,
+      silenced_by: silence?.by ?? null,
+      note: silence?.note ?? null,
     },
   ]);
-  if (change === "raised") await deliver(context, tx, { alert: id, event: "raised" }, targets);
+  if (isTold) await deliver(context, tx, { alert: id, event: "raised" }, targets);
   return { change, id };
+}
+
+interface Silence {
+  readonly until: number;
+  readonly by: string | null;
+  readonly note: string | null;
+}
+
+/** A silence outlives its alert: a condition that comes and goes stays silent until the time is over. */
+async function silenceOf(
+  tx: Transaction,
+  { rule, subject }: Sighting,
+  now: number,
+): Promise<Silence | undefined> {
+  const [last] = await tx.all<Silence>(sql`
+    select silenced_until as "until", silenced_by as "by", note
+      from holdfast.alert
+     where silenced_until > ${now}
+       and rule = ${rule}
+       and subject = ${subject}
+     order by silenced_until desc
+     limit 1`);
+  return last;
 }
 
 interface Seen {
@@ -115,16 +156,41 @@ interface Seen {
 async function raise(
   context: MoveContext,
   tx: Transaction,
-  { id }: Known,
+  known: Known,
   { sighting, now }: Seen,
 ): Promise<boolean> {
+  const { id } = known;
+  const isTold = !isSilenced(known, now) && known.acknowledgedAt === null;
   const raised = await tx.run(sql`
     update holdfast.alert
-       set status = 'raised', raised_at = ${now}, change_id = ${sighting.id}, ${asSeen(sighting, now)}
+       set status = 'raised', raised_at = ${now}, change_id = ${sighting.id}, notified_at = ${isTold ? now : null},
+           ${asSeen(sighting, now)}
      where id = ${id}
        and status = 'pending'`);
-  if (raised > 0) await deliver(context, tx, { alert: id, event: "raised" }, sighting.targets);
+  if (raised > 0 && isTold)
+    await deliver(context, tx, { alert: id, event: "raised" }, sighting.targets);
   return raised > 0;
+}
+
+/** Its silence is over, and it still holds: the targets are told again, unless an operator acknowledged it. */
+async function comeBack(
+  context: MoveContext,
+  tx: Transaction,
+  { id, status, silencedUntil, acknowledgedAt }: Known,
+  { sighting, now }: Seen,
+): Promise<boolean> {
+  if (status !== "raised" || silencedUntil === null || silencedUntil > now) return false;
+  const isTold = acknowledgedAt === null;
+  const over = await tx.run(sql`
+    update holdfast.alert
+       set silenced_until = null, silenced_by = null, change_id = ${sighting.id}, ${asSeen(sighting, now)}
+           ${isTold ? sql`, note = null, notified_at = ${now}` : nothing}
+     where id = ${id}
+       and status = 'raised'
+       and silenced_until = ${silencedUntil}`);
+  if (over === 0 || !isTold) return false;
+  await deliver(context, tx, { alert: id, event: "raised", again: now }, sighting.targets);
+  return true;
 }
 
 function asSeen({ severity, message, facts }: Sighting, now: number): Sql {
@@ -178,30 +244,52 @@ async function resolve(
 ): Promise<boolean> {
   const { alert, id, quietMs, targets } = clearing;
   const now = await readNow(context.engine, tx);
+  const [told] = await tx.all<{ at: number | null }>(
+    sql`select notified_at as "at" from holdfast.alert where id = ${alert}`,
+  );
   const resolved = await tx.run(sql`
     update holdfast.alert
        set status = 'resolved', resolved_at = ${now}, change_id = ${id}
      where id = ${alert}
        and status = 'raised'
        and seen_at <= ${now - quietMs}`);
-  if (resolved > 0) await deliver(context, tx, { alert, event: "resolved" }, targets);
+  // Targets that were not told of it are not told of its end.
+  if (resolved > 0 && typeof told?.at === "number")
+    await deliver(context, tx, { alert, event: "resolved" }, targets);
   return resolved > 0;
 }
 
 const which: Readonly<Record<AlertFilter["which"], Sql>> = {
   raised: sql`a.status = 'raised'`,
   open: sql`a.status <> 'resolved'`,
-  all: sql`a.status <> 'pending'`,
+  all: sql`1 = 1`,
 };
+
+/** The worst first: critical, warning, info. */
+const RANK = sql`case a.severity when 'critical' then 0 when 'warning' then 1 else 2 end`;
+
+/** Open alerts are few, and stand in the order in which to look at them: the worst first, then the oldest. */
+function openAfter(before: string | undefined): Sql {
+  if (before === undefined) return nothing;
+  return sql`
+         and exists (
+           select 1
+             from (select a.id, a.since_at, ${RANK} as place from holdfast.alert a where a.id = ${before}) b
+            where ${RANK} > b.place
+               or ${RANK} = b.place and (a.since_at > b.since_at or a.since_at = b.since_at and a.id > b.id))`;
+}
 
 /** Of alerts that are about to be deleted: no process knows the targets of these any more. */
 async function cancelDeliveries(
   context: MoveContext,
   tx: Transaction,
-  alerts: readonly string[],
+  alerts: readonly Pick<AlertRecord, "id" | "notifiedAt">[],
 ): Promise<void> {
   const { engine } = context;
-  const keys = alerts.flatMap((alert) => alertEvents.map((event) => deliveryKey({ alert, event })));
+  const keys = alerts.flatMap((one) => [
+    ...raisedKeys(one),
+    deliveryKey({ alert: one.id, event: "resolved" }),
+  ]);
   const live = await tx.all<{ id: string }>(sql`
     select j.id
       from holdfast.job j
@@ -210,6 +298,44 @@ async function cancelDeliveries(
        and j.queue = ${ALERT_QUEUE}`);
   const now = await readNow(engine, tx);
   for (const { id } of live) await cancelUnclaimed(context, tx, id, { now, error: null });
+}
+
+/** How many alerts are open. */
+export interface AlertCounts {
+  /** The raised ones, silenced or not. */
+  readonly raised: number;
+  /** Those whose condition has not held for long enough. */
+  readonly pending: number;
+  /** The raised ones that are silenced. */
+  readonly silenced: number;
+}
+
+interface Changing {
+  readonly id: string;
+  readonly change: AlertChange;
+  readonly operator: OperatorEntry;
+}
+
+async function changeAlert(
+  engine: Engine,
+  tx: Transaction,
+  { id, change, operator }: Changing,
+): Promise<boolean> {
+  const now = await readNow(engine, tx);
+  const { actor, reason = null } = operator;
+  const set =
+    change.kind === "acknowledge"
+      ? sql`acknowledged_at = ${now}, acknowledged_by = ${actor}`
+      : sql`silenced_until = ${now + change.forMs}, silenced_by = ${actor}`;
+  const changed = await tx.run(sql`
+    update holdfast.alert set ${set}, note = ${reason} where id = ${id} and ${OPEN}`);
+  if (changed === 0) return false;
+  await noteAction(engine, tx, operator, {
+    action: `alert.${change.kind}`,
+    subject: subjects.alert(id),
+    detail: change.kind === "silence" ? `for ${formatMs(change.forMs)}` : null,
+  });
+  return true;
 }
 
 export type AlertsStore = Pick<SqlAlerts, keyof SqlAlerts>;
@@ -245,17 +371,40 @@ export class SqlAlerts {
     return { now: (clock as { now: number }).now, alerts };
   }
 
-  /** The newest first. */
+  /** Open alerts: the worst first, then the oldest. All: the newest first. */
   async list(filter: AlertFilter): Promise<AlertRecord[]> {
-    const { before, limit } = filter;
+    const { before, limit, id } = filter;
     if (before !== undefined && !isId(before)) return [];
+    const range = id === undefined ? undefined : idRange(id);
+    if (range === null) return [];
+    const isAll = filter.which === "all";
+    const older = before === undefined ? nothing : sql`and a.id < ${before}`;
     return this.#engine.all<AlertRecord>(sql`
       select ${ALERT_COLUMNS}
         from holdfast.alert a
        where ${which[filter.which]}
-             ${before === undefined ? nothing : sql`and a.id < ${before}`}
-       order by a.id desc
+             ${range === undefined ? nothing : sql`and a.id between ${range.from} and ${range.to}`}
+             ${isAll ? older : openAfter(before)}
+       order by ${isAll ? sql`a.id desc` : sql`${RANK}, a.since_at, a.id`}
        limit ${limit}`);
+  }
+
+  /** How many are open, by the database's time. */
+  async count(): Promise<AlertCounts> {
+    const [counts] = await this.#engine.all<AlertCounts>(sql`
+      select count(case when status = 'raised' then 1 end) as raised,
+             count(case when status = 'pending' then 1 end) as pending,
+             count(case when status = 'raised' and silenced_until > ${this.#engine.now()} then 1 end) as silenced
+        from holdfast.alert
+       where ${OPEN}`);
+    return counts as AlertCounts;
+  }
+
+  /** False: there is no such open alert. */
+  change(id: string, change: AlertChange, operator: OperatorEntry): Promise<boolean> {
+    const act = (): Promise<boolean> =>
+      this.#engine.transaction((tx) => changeAlert(this.#engine, tx, { id, change, operator }));
+    return actOrLookUp(this.#db, operator, act, () => Promise.resolve(true));
   }
 
   async find(id: string): Promise<AlertRecord | null> {
@@ -272,12 +421,12 @@ export class SqlAlerts {
    */
   async prune({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
     const engine = this.#engine;
-    const old = await engine.all<{ id: string }>(sql`
-      select id from holdfast.alert where resolved_at < ${engine.now()} - ${forMs} order by resolved_at limit ${limit}`);
+    const old = await engine.all<Pick<AlertRecord, "id" | "notifiedAt">>(sql`
+      select id, notified_at as "notifiedAt" from holdfast.alert where resolved_at < ${engine.now()} - ${forMs} order by resolved_at limit ${limit}`);
     if (old.length === 0) return 0;
     const ids = old.map(({ id }) => id);
     return engine.transaction(async (tx) => {
-      await cancelDeliveries(this.#context, tx, ids);
+      await cancelDeliveries(this.#context, tx, old);
       return tx.run(sql`delete from holdfast.alert where ${engine.among(sql`id`, ids)}`);
     });
   }

@@ -22,7 +22,7 @@ import {
   yes,
 } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Alert, AlertEvent } from "./alert.ts";
+import { type Alert, type AlertEvent, deliveryKey } from "./alert.ts";
 import { WEBHOOKS_MAX } from "./options.ts";
 
 /** Where alerts are sent, and the secret that signs them. */
@@ -40,6 +40,8 @@ export interface WebhookOptions {
 interface WebhookMessage {
   readonly event: AlertEvent | "test";
   readonly alert: Alert;
+  /** When a silence ended: it is another message than the first. */
+  readonly again?: number;
 }
 
 /** The URLs are checked when it is known whether private addresses are allowed. */
@@ -97,13 +99,18 @@ export class Webhooks {
     const headers: Record<string, string> = {
       "content-type": "application/json; charset=utf-8",
       "user-agent": "holdfast",
-      "holdfast-delivery": `${message.alert.id}.${message.event}`,
+      "holdfast-delivery": idOf(message),
     };
     if (this.#secret !== null)
       headers["holdfast-signature"] = signature(this.#secret, body, this.#runtime.now());
     const request = { url, headers, body, allowPrivate: this.#allowPrivate, signal };
     return ask(request, { runtime: this.#runtime, resolve: this.#resolve });
   }
+}
+
+function idOf({ alert, event, again }: WebhookMessage): string {
+  if (event === "test") return `${alert.id}.test`;
+  return deliveryKey({ alert: alert.id, event, ...(again === undefined ? {} : { again }) });
 }
 
 const NOT_KNOWN: WebhookAnswer = {

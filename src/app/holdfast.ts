@@ -192,7 +192,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly bulk: BulkActions;
   /** The errors of failed attempts, by kind. */
   readonly errors: Errors;
-  /** Raised and resolved alerts. */
+  /** Lists alerts; acknowledges and silences them. */
   readonly alerts: AlertHistory;
   /** Claims and settles jobs, for workers of your own. */
   readonly leases: Leases;
@@ -258,7 +258,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.batches = new Batches(flows);
     this.bulk = new BulkActions({ store, runtime, logger, newId });
     this.errors = new Errors({ store: store.errorKinds, newId });
-    this.alerts = new AlertHistory(store);
+    this.alerts = new AlertHistory(store, newId);
     // The first layer of every change of an item, unless locks are off.
     const layer = locks.mode === "off" ? null : this.locks;
     this.workflows = new Workflows({ store, runtime, newId, locks: layer });
@@ -469,7 +469,7 @@ export interface TaskClient {
   readonly bulk: BulkActions;
   /** The errors of failed attempts, by kind. */
   readonly errors: Errors;
-  /** Raised and resolved alerts. */
+  /** Lists alerts; acknowledges and silences them. */
   readonly alerts: AlertHistory;
   /** Starts and moves items of workflows. */
   readonly workflows: Workflows;

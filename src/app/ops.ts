@@ -3,6 +3,7 @@
 export type { Alert, AlertEvent, AlertFacts, AlertStatus } from "../alerts/alert.ts";
 export { Alerts, type AlertsParts } from "../alerts/alerts.ts";
 export type { AlertHistory, AlertsFilter } from "../alerts/history.ts";
+export type { AlertCounts } from "../alerts/store.ts";
 export type { AlertOptions } from "../alerts/options.ts";
 export type { WebhookOptions } from "../alerts/webhook.ts";
 export type { Audit, AuditFilter, PruneOptions } from "../audit/audit.ts";

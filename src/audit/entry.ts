@@ -73,6 +73,7 @@ export const subjects = {
   bulk: (id: string): string => `bulk ${id}`,
   schedule: (name: string): string => `schedule ${name}`,
   error: (id: string): string => `error ${id}`,
+  alert: (id: string): string => `alert ${id}`,
   audit: "audit",
   database: "database",
 } as const;

@@ -3,7 +3,7 @@
  *
  * All viewers of a process share one look a second. What changes slowly is read less often.
  */
-import type { Alert } from "../alerts/alert.ts";
+import { type Alert, isSilenced } from "../alerts/alert.ts";
 import { listAlerts } from "../alerts/history.ts";
 import type { AlertsStore } from "../alerts/store.ts";
 import { Cached } from "../core/wait.ts";
@@ -104,20 +104,21 @@ export class Overview {
   async look(): Promise<OverviewView> {
     const { source, counts, canaries } = this.#parts;
     const { store, jobs } = source;
-    const [counted, running, settings, workers, outside, all, failed, kinds] = await Promise.all([
-      counts(),
-      store.dashboard.running(),
-      store.queues.list(),
-      store.workers.list({ alive: true, limit: WORKERS_MAX }),
-      store.workers.outsideQueues(),
-      listAlerts(store.alerts, { limit: ALERTS_MAX }),
-      jobs.list({ status: "failed", limit: FAILED_MAX }),
-      store.errorKinds.counts(),
-    ]);
+    const [counted, running, settings, workers, outside, alerts, failed, kinds] = await Promise.all(
+      [
+        counts(),
+        store.dashboard.running(),
+        store.queues.list(),
+        store.workers.list({ alive: true, limit: WORKERS_MAX }),
+        store.workers.outsideQueues(),
+        listAlerts(store.alerts, { limit: ALERTS_MAX }),
+        jobs.list({ status: "failed", limit: FAILED_MAX }),
+        store.errorKinds.counts(),
+      ],
+    );
     const minutes = (await this.#minutes.get()) ?? [];
     const now = await store.db.clock();
     const { queues } = counted;
-    const alerts = bySeverity(all);
     const rows = queueRows({ queues, settings, running, workers, outside, minutes, now });
     const past = {
       hour: await this.#hour.get(),
@@ -149,7 +150,7 @@ export class Overview {
       queuesLeftOut: Math.max(0, rows.length - QUEUES_SHOWN_MAX),
       workers: workers.slice(0, WORKERS_SHOWN_MAX).map(workerOf),
       alerts: alerts.slice(0, ALERTS_SHOWN_MAX),
-      alertsOpen: openAlerts(alerts),
+      alertsOpen: alertsOpen(alerts, now),
       failed,
     };
   }
@@ -180,17 +181,12 @@ function workerOf(worker: WorkerRecord): OverviewWorker {
   return { id, type, running, concurrency, status, desiredState, liveness, version };
 }
 
-const SEVERITIES = ["critical", "warning", "info"] as const;
+type AlertsOpen = OverviewView["alertsOpen"];
 
-/** The worst first; of the same severity, in the order of the list. */
-function bySeverity(alerts: readonly Alert[]): readonly Alert[] {
-  return SEVERITIES.flatMap((severity) => alerts.filter((one) => one.severity === severity));
-}
-
-function openAlerts(alerts: readonly Alert[]): Record<(typeof SEVERITIES)[number], number> {
-  const count = (severity: (typeof SEVERITIES)[number]): number =>
-    alerts.filter((one) => one.severity === severity).length;
-  return { critical: count("critical"), warning: count("warning"), info: count("info") };
+function alertsOpen(alerts: readonly Alert[], now: number): AlertsOpen {
+  const open = { critical: 0, warning: 0, info: 0, silenced: 0 };
+  for (const alert of alerts) open[isSilenced(alert, now) ? "silenced" : alert.severity] += 1;
+  return open;
 }
 
 /** A worker that does not answer has no slot. */

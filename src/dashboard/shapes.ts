@@ -81,7 +81,9 @@ export const overview = s
     queuesLeftOut: s.count,
     workers: s.list(worker),
     alerts: s.list(alert).about("The worst first, at most 20."),
-    alertsOpen: s.object({ critical: s.count, warning: s.count, info: s.count }),
+    alertsOpen: s
+      .object({ critical: s.count, warning: s.count, info: s.count, silenced: s.count })
+      .about("By severity without the silenced ones."),
     canaries: s.list(canary),
     failed: s.list(jobSummary),
     isEmpty: s.boolean(),

@@ -3,7 +3,7 @@
  *
  * All is well only if this list is empty. A situation has one rank, one sentence, and the command that mends it or shows why.
  */
-import type { Alert } from "../alerts/alert.ts";
+import { type Alert, isSilenced } from "../alerts/alert.ts";
 import { formatMs } from "../core/duration.ts";
 import type { Status as JobStatus } from "../core/job.ts";
 import { shellWord } from "../core/text.ts";
@@ -37,6 +37,7 @@ export const RANKS = [
   "paused-idle",
   "uncounted",
   "info",
+  "silenced",
 ] as const;
 
 export type Kind = (typeof RANKS)[number];
@@ -83,7 +84,8 @@ export interface Situation {
     WorkerRecord,
     "id" | "type" | "queues" | "liveness" | "desiredState"
   >[];
-  readonly alerts: readonly Pick<Alert, "severity" | "message">[];
+  /** The worst first, then the oldest. */
+  readonly alerts: readonly Pick<Alert, "severity" | "message" | "silencedUntil">[];
   readonly canaries: readonly Pick<CanaryReport, "queue" | "sentAt" | "pickupMs">[];
   readonly isEmpty: boolean;
   readonly pausedAll: boolean;
@@ -122,6 +124,7 @@ export function findingsOf(situation: Situation): readonly Finding[] {
     "paused-idle": pausedIdle(situation),
     uncounted: uncounted(situation),
     info: alerts(situation, "info"),
+    silenced: silenced(situation),
   };
   return RANKS.flatMap((kind) => {
     const part = parts[kind];
@@ -156,14 +159,28 @@ function noWorker(situation: Situation): Part | null {
   };
 }
 
-function alerts({ alerts: all }: Situation, severity: Alert["severity"]): Part | null {
-  const some = all.filter((alert) => alert.severity === severity);
+function alerts({ alerts: all, at }: Situation, severity: Alert["severity"]): Part | null {
+  const some = all.filter((alert) => alert.severity === severity && !isSilenced(alert, at));
   const [first] = some;
   if (first === undefined) return null;
   return {
     isBad: severity === "critical",
     title: first.message,
     brief: counted(some.length, severity === "info" ? "notice" : `${severity} alert`),
+    command: "holdfast alerts",
+  };
+}
+
+/** The operator who silenced them knows of them: they are told of, and never come first. */
+function silenced({ alerts: all, at }: Situation): Part | null {
+  const some = all.filter((alert) => isSilenced(alert, at));
+  const [first] = some;
+  if (first === undefined) return null;
+  const more = some.length === 1 ? "" : ` and ${counted(some.length - 1, "other")}`;
+  return {
+    isBad: false,
+    title: `Silenced: ${first.message.replace(/\.$/, "")}${more}.`,
+    brief: `${some.length} silenced`,
     command: "holdfast alerts",
   };
 }

@@ -1,6 +1,7 @@
 /** Alerts: raised once and resolved once, however many look; and a job for every target delivers both. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { OperatorEntry } from "../../src/audit/entry.ts";
 import { StoreRefusedError } from "../../src/core/errors.ts";
 import { targetOf, type AlertRecord, type Cleared, type Noted } from "../../src/alerts/alert.ts";
 import { ALERT_QUEUE } from "../../src/core/name.ts";
@@ -79,10 +80,17 @@ export const alerts: Group = (open) => {
           seenAt: now,
           raisedAt: null,
           resolvedAt: null,
+          notifiedAt: null,
+          acknowledgedAt: null,
+          acknowledgedBy: null,
+          silencedUntil: null,
+          silencedBy: null,
+          note: null,
         },
       ],
     });
-    assert.deepEqual(await store.alerts.list({ which: "all", limit: 10 }), []);
+    assert.deepEqual(await store.alerts.list({ which: "raised", limit: 10 }), []);
+    assert.deepEqual(await store.alerts.count(), { raised: 0, pending: 1, silenced: 0 });
   });
 
   test("it is raised when it has held for as long as its rule says, and not before", async () => {
@@ -225,10 +233,15 @@ export const alerts: Group = (open) => {
     assert.equal((await openOnes(store)).length, 5);
   });
 
-  test("alerts are listed newest first, page by page", async () => {
+  test("open alerts are listed worst first and then oldest first, all of them newest first, page by page", async () => {
     const { store, clock } = await open();
     for (const subject of ["a", "b", "c", "d"]) await raiseOne(store, { subject });
     await store.alerts.note(sighting({ subject: "e" }));
+    for (const [subject, severity] of [
+      ["c", "critical"],
+      ["a", "info"],
+    ] as const)
+      await store.alerts.note(sighting({ subject, severity, holdMs: 0 }));
     const b = (await openOnes(store)).find(({ subject }) => subject === "b");
     clock.advance(QUIET_MS);
     await clear(store, b!);
@@ -238,13 +251,68 @@ export const alerts: Group = (open) => {
       const rows = await store.alerts.list({ which: "all", limit: 10, ...filter });
       return rows.map(({ subject }) => subject).join("");
     };
-    assert.equal(await subjects({ which: "open" }), "edca");
-    assert.equal(await subjects({ which: "raised" }), "dca");
-    assert.equal(await subjects({}), "dcba");
+    assert.equal(await subjects({ which: "open" }), "cdea");
+    assert.equal(await subjects({ which: "raised" }), "cda");
+    assert.equal(await subjects({}), "edcba");
+    const open1 = await openOnes(store);
+    for (const [at, { id }] of open1.entries())
+      assert.equal(await subjects({ which: "open", before: id }), "cdea".slice(at + 1));
     const [, last] = await store.alerts.list({ which: "all", limit: 2 });
-    assert.equal(await subjects({ before: last!.id, limit: 1 }), "b");
+    assert.equal(await subjects({ before: last!.id, limit: 1 }), "c");
+    assert.equal(await subjects({ which: "open", id: open1[1]!.id }), "d");
+    assert.equal(await subjects({ which: "open", id: "not an id" }), "");
     assert.equal(await subjects({ before: "not an id" }), "");
     assert.equal((await store.alerts.open(2)).alerts.length, 2);
+  });
+
+  test("a silenced alert is not delivered, and comes back by itself when its time is over; an acknowledged one does not", async () => {
+    const { store, clock } = await open();
+    const see = async (subject: string): Promise<string> => {
+      const { change } = await store.alerts.note(sighting({ subject, targets: ["hook"] }));
+      return change;
+    };
+    const ada = (): OperatorEntry => ({ id: nextId(), actor: "ada", reason: "known" });
+    const silence = { kind: "silence", forMs: 10 * HOLD_MS } as const;
+    for (const subject of ["a", "b", "c"]) await see(subject);
+    const [a, b, c] = await openOnes(store);
+    assert.equal(await store.alerts.change(a!.id, silence, ada()), true);
+    const repeated = ada();
+    for (const entry of [repeated, repeated, ada()])
+      assert.equal(await store.alerts.change(b!.id, { kind: "acknowledge" }, entry), true);
+    assert.equal(await store.alerts.change(b!.id, silence, ada()), true);
+    assert.equal(await store.alerts.change(nextId(), silence, ada()), false);
+    clock.advance(HOLD_MS);
+    for (const subject of ["a", "b", "c"]) assert.equal(await see(subject), "raised");
+    assert.deepEqual(await store.alerts.count(), { raised: 3, pending: 0, silenced: 2 });
+    assert.deepEqual(await deliveries(store), ["raised hook"]); // c
+    // What was not told of is not taken back, and the silence outlives the alert.
+    clock.advance(QUIET_MS);
+    assert.equal(await clear(store, { id: a!.id, seenAt: 0 }, ["hook"]), "resolved");
+    assert.equal(await store.alerts.change(a!.id, silence, ada()), false);
+    await see("a");
+    const again = (await openOnes(store)).find(({ subject }) => subject === "a");
+    assert.deepEqual([again?.silencedBy, again?.note], ["ada", "known"]);
+    clock.advance(10 * HOLD_MS - 1 - HOLD_MS - QUIET_MS);
+    assert.equal(await see("a"), "raised");
+    assert.deepEqual(await deliveries(store), ["raised hook"]);
+    clock.advance(1);
+    assert.deepEqual([await see("a"), await see("b"), await see("c")], ["raised", "seen", "seen"]);
+    assert.deepEqual(await deliveries(store), ["raised hook", "raised hook"]);
+    assert.equal(await see("a"), "seen");
+    const late = await store.alerts.find(again!.id);
+    assert.deepEqual([late?.silencedUntil, late?.notifiedAt], [null, clock.now()]);
+    assert.equal(await store.alerts.change(c!.id, silence, ada()), true);
+    const lines = await store.audit.list({ limit: 10 });
+    assert.deepEqual(
+      lines.map(({ action, detail }) => [action, detail]),
+      [
+        ["alert.silence", "for 10m"],
+        ["alert.acknowledge", null],
+        ["alert.acknowledge", null],
+        ["alert.silence", "for 10m"],
+        ["alert.silence", "for 10m"],
+      ],
+    );
   });
 
   test("alerts resolved long ago are deleted, and their pending deliveries are cancelled", async () => {

@@ -5,7 +5,7 @@ import { DELIVERY_ATTEMPTS_MAX, deliveryTask } from "../../src/alerts/alert.ts";
 import { ALERT_QUEUE } from "../../src/core/name.ts";
 import { Webhooks } from "../../src/alerts/webhook.ts";
 import { sighting } from "../support/alerts.ts";
-import { newJob } from "../support/jobs.ts";
+import { newJob, nextId } from "../support/jobs.ts";
 import { testRuntime } from "../support/runtime.ts";
 import { until } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -210,6 +210,30 @@ suite("deliveries", { timeout: 60_000 }, () => {
     await alerts.sendDue();
     await settled(["", "", "", ""].map((event) => `${event} 1 failed`));
     assert.equal(hook.got.length, 0);
+  });
+
+  test("an acknowledged alert is not sent again, and a silenced one is sent under another id when its time is over", async () => {
+    const alerts = await open(500);
+    await site.observe(trouble);
+    await settled(["raised 1 retry"]);
+    const [alert] = await alerts.list();
+    const operator = { id: nextId(), actor: "ada" };
+    await site.store.alerts.change(alert!.id, { kind: "silence", forMs: 60 * MINUTE_MS }, operator);
+    site.runtime.clock.advance(RETRY_MS_MAX);
+    await alerts.sendDue();
+    await settled(["raised 2 done"]); // and was not sent
+    assert.equal(hook.got.length, 1);
+    site.runtime.clock.advance(50 * MINUTE_MS);
+    await site.observe(trouble);
+    await until("it was sent", () => hook.got.length === 2);
+    assert.match(String(hook.got[1]?.headers["holdfast-delivery"]), /\.raised\.\d+$/);
+    await site.store.alerts.change(
+      alert!.id,
+      { kind: "acknowledge" },
+      { ...operator, id: nextId() },
+    );
+    await site.observe(trouble);
+    assert.equal(hook.got.length, 2);
   });
 
   test("only the origin of a webhook's URL is shown, everywhere", async () => {

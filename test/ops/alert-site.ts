@@ -82,7 +82,8 @@ export class Site implements AsyncDisposable {
   /** Those that were ever raised, as `rule subject status`. */
   async raised(): Promise<string[]> {
     const alerts = await this.store.alerts.list({ which: "all", limit: 100 });
-    return alerts.map(({ rule, subject, status }) => `${rule} ${subject} ${status}`).toSorted();
+    const raised = alerts.filter(({ raisedAt }) => raisedAt !== null);
+    return raised.map(({ rule, subject, status }) => `${rule} ${subject} ${status}`).toSorted();
   }
 
   /** The deliveries that were enqueued, as `rule event`. */

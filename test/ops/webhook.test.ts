@@ -46,6 +46,12 @@ const alert: Alert = {
   seenAt: 1_800_000_060_000,
   raisedAt: 1_800_000_060_000,
   resolvedAt: null,
+  notifiedAt: 1_800_000_060_000,
+  acknowledgedAt: null,
+  acknowledgedBy: null,
+  silencedUntil: null,
+  silencedBy: null,
+  note: null,
 };
 
 function send(

@@ -392,7 +392,7 @@ const VERBS = {
     "runOf",
     "standing",
   ],
-  alerts: ["note", "clear", "open", "list", "find", "prune"],
+  alerts: ["note", "clear", "open", "list", "find", "count", "change", "prune"],
   tokens: ["create", "find", "any", "list", "revoke", "noteUse"],
   sessions: ["begin", "find", "end", "prune"],
   requests: ["begin", "answer", "takeOver", "abandon", "prune"],

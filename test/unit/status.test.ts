@@ -58,8 +58,17 @@ const withAlert =
   (severity: "critical" | "warning" | "info"): Change =>
   (all) => ({
     ...all,
-    alerts: [...all.alerts, { severity, message: `Something ${severity}.` }],
+    alerts: [...all.alerts, { severity, message: `Something ${severity}.`, silencedUntil: null }],
   });
+
+/** The worst there is, and it was silenced for another minute. */
+const silenced: Change = (all) => ({
+  ...all,
+  alerts: [
+    { severity: "critical", message: "Known.", silencedUntil: NOW + MINUTE_MS },
+    ...all.alerts,
+  ],
+});
 
 const WELL: Situation = {
   at: NOW,
@@ -147,6 +156,7 @@ const SITUATIONS: Readonly<Record<Kind, readonly [Change, RegExp, command: strin
     "holdfast stats --exact",
   ],
   info: [withAlert("info"), /^Something info\.$/, "holdfast alerts"],
+  silenced: [silenced, /^Silenced: Known\.$/, "holdfast alerts"],
 };
 
 /** They are about one queue of several, so not every queue is paused. */
@@ -212,6 +222,21 @@ describe("the verdict", () => {
     assert.equal(told[0]?.command, "holdfast workers resume --type 'night shift'");
     const [found] = findingsOf(withQueue(queue("a b", { paused: BY_ADA }))(WELL));
     assert.equal(found?.command, "holdfast queues resume 'a b'");
+  });
+
+  test("a silenced alert is never the title beside another, and is one again when its time is over", () => {
+    const both = silenced(withAlert("info")(WELL));
+    assert.deepEqual(
+      findingsOf(both).map(({ kind, brief }) => [kind, brief]),
+      [
+        ["info", "1 notice"],
+        ["silenced", "1 silenced"],
+      ],
+    );
+    assert.deepEqual(kindsIn({ ...both, at: NOW + MINUTE_MS, countedAt: NOW + MINUTE_MS }), [
+      "critical",
+      "info",
+    ]);
   });
 
   test("with all workers gone, one paused queue and alerts, no worker comes first and nothing is left out", () => {

@@ -1721,6 +1721,14 @@ create table if not exists holdfast_alert (
   seen_at       bigint not null,
   raised_at     bigint,
   resolved_at   bigint,
+  -- When its targets were last told that it is raised: what they were not told is not taken back.
+  notified_at   bigint,
+  acknowledged_at bigint,
+  acknowledged_by varchar(255),
+  silenced_until  bigint,
+  silenced_by   varchar(255),
+  -- The reason of the last operator.
+  note          text,
   -- There are no partial indexes: only an open alert has its rule in the column that the index covers.
   open_rule     varchar(128) as (case when status <> 'resolved' then rule end) stored,
   check (rule <> ''),
@@ -1731,7 +1739,8 @@ create table if not exists holdfast_alert (
   primary key (id),
   unique key holdfast_alert_open (open_rule, subject),
   key holdfast_alert_status (status, id),
-  key holdfast_alert_ended (resolved_at)
+  key holdfast_alert_ended (resolved_at),
+  key holdfast_alert_silenced (silenced_until)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
 -- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────

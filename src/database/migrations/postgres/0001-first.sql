@@ -2022,11 +2022,20 @@ create table holdfast.alert (
   since_at      bigint  not null,
   seen_at       bigint  not null,
   raised_at     bigint  check ((status = 'pending') = (raised_at is null)),
-  resolved_at   bigint  check ((status = 'resolved') = (resolved_at is not null))
+  resolved_at   bigint  check ((status = 'resolved') = (resolved_at is not null)),
+  -- When its targets were last told that it is raised: what they were not told is not taken back.
+  notified_at   bigint,
+  acknowledged_at bigint,
+  acknowledged_by text  collate "C",
+  silenced_until  bigint,
+  silenced_by   text    collate "C",
+  -- The reason of the last operator.
+  note          text
 );
 create unique index alert_open on holdfast.alert (rule, subject) where status <> 'resolved';
 create index alert_status on holdfast.alert (status, id);
 create index alert_ended on holdfast.alert (resolved_at) where resolved_at is not null;
+create index alert_silenced on holdfast.alert (silenced_until) where silenced_until is not null;
 
 -- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────
 -- Only the hash of a token is stored. A request row holds the response to an idempotency key.

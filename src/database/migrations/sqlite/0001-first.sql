@@ -1394,11 +1394,20 @@ create table holdfast_alert (
   since_at      integer not null,
   seen_at       integer not null,
   raised_at     integer check ((status = 'pending') = (raised_at is null)),
-  resolved_at   integer check ((status = 'resolved') = (resolved_at is not null))
+  resolved_at   integer check ((status = 'resolved') = (resolved_at is not null)),
+  -- When its targets were last told that it is raised: what they were not told is not taken back.
+  notified_at   integer,
+  acknowledged_at integer,
+  acknowledged_by text,
+  silenced_until  integer,
+  silenced_by   text,
+  -- The reason of the last operator.
+  note          text
 ) strict, without rowid;
 create unique index holdfast_alert_open on holdfast_alert (rule, subject) where status <> 'resolved';
 create index holdfast_alert_status on holdfast_alert (status, id);
 create index holdfast_alert_ended on holdfast_alert (resolved_at) where resolved_at is not null;
+create index holdfast_alert_silenced on holdfast_alert (silenced_until) where silenced_until is not null;
 
 -- ── API tokens and idempotency keys ──────────────────────────────────────────────────────────────
 -- Only the hash of a token is stored. A request row holds the response to an idempotency key.

@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { closeBrowser, Desk } from "../test/dashboard/browser.ts";
+import { closeBrowser, TestServer } from "../test/dashboard/browser.ts";
 import { writeHistory } from "../test/dashboard/history.ts";
 import { viewsOf } from "../test/dashboard/views.ts";
 
@@ -39,9 +39,9 @@ async function main(): Promise<void> {
   });
   mkdirSync(values.out, { recursive: true });
   const folder = mkdtempSync(join(tmpdir(), "pictures-"));
-  const desk = await Desk.open(`sqlite:${join(folder, "shop.db")}`);
-  await writeHistory(desk.holdfast, desk.shop.worker, PAST);
-  const views = viewsOf(desk.shop);
+  const dashboard = await TestServer.open(`sqlite:${join(folder, "shop.db")}`);
+  await writeHistory(dashboard.holdfast, dashboard.shop.worker, PAST);
+  const views = viewsOf(dashboard.shop);
   const all = values.all
     ? views.flatMap((view) =>
         (["light", "dark"] as const).flatMap((theme) =>
@@ -58,15 +58,18 @@ async function main(): Promise<void> {
   for (const { name, view, theme, width, height } of all) {
     const shown = views.find((one) => one.name === view);
     if (shown === undefined) throw new Error(`No page is called ${view}.`);
-    const page = await desk.page(shown.path, { colorScheme: theme, viewport: { width, height } });
+    const page = await dashboard.page(shown.path, {
+      colorScheme: theme,
+      viewport: { width, height },
+    });
     await page.getByText(shown.shows).first().waitFor({ state: "attached" });
     await page.waitForTimeout(400);
     await page.evaluate(WITHOUT_ROOT);
     await page.screenshot({ path: join(values.out, `${name}.png`), fullPage: values.all });
-    await desk.closePages();
+    await dashboard.closePages();
     console.log(name);
   }
-  await desk[Symbol.asyncDispose]();
+  await dashboard[Symbol.asyncDispose]();
   await closeBrowser();
   rmSync(folder, { recursive: true, force: true });
 }

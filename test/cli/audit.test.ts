@@ -3,11 +3,11 @@ import { DatabaseSync } from "node:sqlite";
 import { after, before, suite, test } from "node:test";
 import { defineTask, openHoldfast } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { assertRefused, Desk } from "./command.ts";
+import { assertRefused, TestCli } from "./command.ts";
 
 /** An order that a job has shipped, which an operator had cancelled and retried first; and one of another tenant. */
-async function furnish(desk: Desk): Promise<{ item: string; job: string }> {
-  await using holdfast = await openHoldfast(desk.url);
+async function furnish(cli: TestCli): Promise<{ item: string; job: string }> {
+  await using holdfast = await openHoldfast(cli.url);
   const ship = defineTask({
     name: "order.ship",
     async run(item: string, ctx) {
@@ -31,52 +31,52 @@ async function furnish(desk: Desk): Promise<{ item: string; job: string }> {
   await holdfast.workflows.start(order, other);
   const [, paid] = await item.history();
   const [job = ""] = paid?.jobs ?? [];
-  assert.match((await desk.holdfast(["cancel", job, "--reason", "not yet"])).stdout, /^Cancelled/);
-  await desk.json(["retry", job]);
+  assert.match((await cli.holdfast(["cancel", job, "--reason", "not yet"])).stdout, /^Cancelled/);
+  await cli.json(["retry", job]);
   await holdfast.startWorker({ tasks: [ship] });
   await holdfast.jobs.result(job);
   return { item: item.id, job };
 }
 
 suite("holdfast audit", () => {
-  let desk: Desk;
+  let cli: TestCli;
   let item: string;
   let job: string;
   before(async () => {
-    desk = new Desk();
-    ({ item, job } = await furnish(desk));
+    cli = new TestCli();
+    ({ item, job } = await furnish(cli));
   });
-  after(() => desk[Symbol.asyncDispose]());
+  after(() => cli[Symbol.asyncDispose]());
 
   test("lists the actions of operators, with actor and reason", async () => {
-    const { stdout } = await desk.holdfast(["audit"]);
+    const { stdout } = await cli.holdfast(["audit"]);
     assert.match(stdout, /^LINE +WHEN +ACTOR +ACTION +SUBJECT +CHANGE +REASON\n/);
     const change = "pending → cancelled  not yet";
     assert.match(stdout, new RegExp(`^ +1 .* cli \\S+ +job\\.cancel  job ${job}  ${change}$`, "m"));
     assert.match(stdout, /^ +2 .* job\.retry .* cancelled → pending$/m);
-    const { lines } = await desk.json(["audit", "--subject", `job ${job}`, "--limit", "1"]);
+    const { lines } = await cli.json(["audit", "--subject", `job ${job}`, "--limit", "1"]);
     assert.deepEqual([lines.length, lines[0].seq, lines[0].action], [1, 2, "job.retry"]);
   });
 
   test("items are listed and filtered, without their data", async () => {
-    const { stdout } = await desk.holdfast(["items"]);
+    const { stdout } = await cli.holdfast(["items"]);
     assert.match(stdout, /^ID +STATUS +SINCE +WORKFLOW +IDENTIFIER +TENANT\n/);
     assert.match(stdout, new RegExp(`^${item}  shipped .* order +order-42 +default$`, "m"));
     assert.match(stdout, /\n2 items\n$/);
-    const { items } = await desk.json(["items", "--status", "open", "--workflow", "order"]);
+    const { items } = await cli.json(["items", "--status", "open", "--workflow", "order"]);
     assert.deepEqual([items.length, items[0].tenant, items[0].data], [1, "acme", undefined]);
   });
 
   test("an item is shown, with its data", async () => {
-    const { stdout } = await desk.holdfast(["items", "show", item]);
+    const { stdout } = await cli.holdfast(["items", "show", item]);
     assert.match(stdout, new RegExp(`^order ${item}\n  status +shipped, since `));
     assert.match(stdout, /^data\n {2}\{\n {4}"cents": 1999\n/m);
-    assertRefused(await desk.holdfast(["items", "show", "nobody"]), 4, /no item nobody/);
-    assertRefused(await desk.holdfast(["items", "history", "nobody"]), 4, /no item nobody/);
+    assertRefused(await cli.holdfast(["items", "show", "nobody"]), 4, /no item nobody/);
+    assertRefused(await cli.holdfast(["items", "history", "nobody"]), 4, /no item nobody/);
   });
 
   test("the history of an item also shows its jobs, and the actions of operators on them", async () => {
-    const { stdout } = await desk.holdfast(["items", "history", item]);
+    const { stdout } = await cli.holdfast(["items", "history", item]);
     const told = stdout.split("\n").slice(1);
     for (const [index, pattern] of [
       /^ +1 .* start: open +shop/,
@@ -90,7 +90,7 @@ suite("holdfast audit", () => {
     ].entries()) {
       assert.match(told[index] ?? "", pattern);
     }
-    const { trail } = await desk.json(["items", "history", item, "--after", "2"]);
+    const { trail } = await cli.json(["items", "history", item, "--after", "2"]);
     assert.deepEqual(
       trail.map(({ kind }: { kind: string }) => kind),
       ["enqueued", "action", "action", "attempt", "line", "ended"],
@@ -99,46 +99,46 @@ suite("holdfast audit", () => {
   });
 
   test("reports an unchanged log, and prints the witness for the next run", async () => {
-    const { code, stdout } = await desk.holdfast(["audit", "verify"]);
+    const { code, stdout } = await cli.holdfast(["audit", "verify"]);
     assert.equal(code, 0);
     assert.match(stdout, /^2 operator actions, 4 lines of 2 items\nNo line was removed/);
     const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];
-    const { held, items } = await desk.json(["audit", "verify", "--witness", witness]);
+    const { held, items } = await cli.json(["audit", "verify", "--witness", witness]);
     assert.deepEqual([held, items], [true, 2]);
-    assertRefused(await desk.holdfast(["audit", "verify", "--witness", "2"]), 2, /--witness/);
+    assertRefused(await cli.holdfast(["audit", "verify", "--witness", "2"]), 2, /--witness/);
   });
 
   test("finds changed lines, and exits with code 1", async () => {
-    const db = new DatabaseSync(desk.path("holdfast.db"));
+    const db = new DatabaseSync(cli.path("holdfast.db"));
     db.exec(`
       drop trigger holdfast_item_audit_stays;
       update holdfast_item_audit set reason = 'none' where item_id = '${item}' and seq = 2`);
     db.close();
-    const { code, stdout, stderr } = await desk.holdfast(["audit", "verify"]);
+    const { code, stdout, stderr } = await cli.holdfast(["audit", "verify"]);
     assert.equal(code, 1);
     assert.match(stdout, new RegExp(`^changed  item ${item}, line 2: `));
     assert.doesNotMatch(stdout, /Nothing was/);
     assert.match(stderr, /^The audit log was tampered with: 1 violation/);
-    const inJson = await desk.holdfast(["audit", "verify", "--json"]);
+    const inJson = await cli.holdfast(["audit", "verify", "--json"]);
     assert.deepEqual([inJson.code, JSON.parse(inJson.stdout).breaks[0].kind], [1, "changed"]);
     assert.equal(JSON.parse(inJson.stderr).error.code, "AUDIT_BROKEN");
   });
 
   test("prunes old lines, and says so", async () => {
     assert.equal(
-      (await desk.holdfast(["audit", "prune", "--keep", "1d"])).stdout,
+      (await cli.holdfast(["audit", "prune", "--keep", "1d"])).stdout,
       "No line is that old.\n",
     );
     assert.equal(
-      (await desk.json(["audit", "prune", "--keep", "0s", "--reason", "test"])).pruned,
+      (await cli.json(["audit", "prune", "--keep", "0s", "--reason", "test"])).pruned,
       2,
     );
-    const earlier = await desk.holdfast(["audit", "verify", "--witness", `1:${"0".repeat(64)}`]);
+    const earlier = await cli.holdfast(["audit", "verify", "--witness", `1:${"0".repeat(64)}`]);
     const said = /^Lines 1 to 2 were pruned by cli \S+ at \d{4}-.*Z\. The witness is among them/m;
     assert.match(earlier.stdout, said);
-    const { pruned } = JSON.parse((await desk.holdfast(["audit", "verify", "--json"])).stdout);
+    const { pruned } = JSON.parse((await cli.holdfast(["audit", "verify", "--json"])).stdout);
     assert.deepEqual([pruned.upTo, pruned.actor.startsWith("cli ")], [2, true]);
-    const { lines } = await desk.json(["audit"]);
+    const { lines } = await cli.json(["audit"]);
     assert.deepEqual(
       [lines.length, lines[0].seq, lines[0].action, lines[0].reason],
       [1, 3, "audit.prune", "test"],
@@ -146,7 +146,7 @@ suite("holdfast audit", () => {
   });
 
   test("detects lines that were removed without a record, even if the others are unchanged", async () => {
-    await using other = new Desk();
+    await using other = new TestCli();
     await furnish(other);
     const { stdout } = await other.holdfast(["audit", "verify"]);
     const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];

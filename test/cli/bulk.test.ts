@@ -3,16 +3,16 @@ import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, suite, test } from "node:test";
 import { defineTask, openHoldfast } from "../../src/index.ts";
-import { assertRefused, Desk, until } from "./command.ts";
+import { assertRefused, TestCli, until } from "./command.ts";
 
 const MANY = 1_100;
 /** Node itself always listens to SIGINT; the command listens to this one together with it. */
 const SIGHUP_BIT = 1n;
 
 suite("holdfast retry and cancel by filter", () => {
-  const desk = new Desk();
+  const cli = new TestCli();
   before(async () => {
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     const mail = defineTask({
       name: "mail.send",
       queue: "mail",
@@ -25,10 +25,10 @@ suite("holdfast retry and cancel by filter", () => {
     await holdfast.startWorker({ tasks: [mail] });
     for (const job of failed) await assert.rejects(job.result(), { code: "JOB_FAILED" });
   });
-  after(() => desk[Symbol.asyncDispose]());
+  after(() => cli[Symbol.asyncDispose]());
 
   test("a dry run counts, and changes nothing", async () => {
-    const said = await desk.holdfast([
+    const said = await cli.holdfast([
       "retry",
       "--task",
       "mail.send",
@@ -37,24 +37,24 @@ suite("holdfast retry and cancel by filter", () => {
       "--dry-run",
     ]);
     assert.deepEqual([said.code, said.stdout], [0, "3 jobs would be retried.\n"]);
-    const { matched, dryRun } = await desk.json(["retry", "--error", "ADA is", "--dry-run"]);
+    const { matched, dryRun } = await cli.json(["retry", "--error", "ADA is", "--dry-run"]);
     assert.deepEqual([matched, dryRun], [1, true]);
-    const early = await desk.json(["retry", "--ended-until", "1h", "--dry-run"]);
+    const early = await cli.json(["retry", "--ended-until", "1h", "--dry-run"]);
     assert.deepEqual([early.looked, early.matched, early.status], [3, 0, "done"]);
-    assert.equal((await desk.json(["jobs", "--status", "failed"])).jobs.length, 3);
+    assert.equal((await cli.json(["jobs", "--status", "failed"])).jobs.length, 3);
   });
 
   test("retries and cancels the matching jobs, and says how many", async () => {
-    const retried = await desk.holdfast(["retry", "--queue", "mail", "--reason", "it is back"]);
+    const retried = await cli.holdfast(["retry", "--queue", "mail", "--reason", "it is back"]);
     assert.deepEqual([retried.code, retried.stdout], [0, "Retried 3 jobs.\n"]);
-    const { jobs } = await desk.json(["jobs", "--status", "pending"]);
+    const { jobs } = await cli.json(["jobs", "--status", "pending"]);
     assert.equal(jobs.length, 3);
-    const { lines } = await desk.json(["audit"]);
+    const { lines } = await cli.json(["audit"]);
     assert.deepEqual(
       lines.slice(-4).map((line: any) => [line.action, line.reason]),
       ["bulk.start", ...jobs.map(() => "job.retry")].map((action) => [action, "it is back"]),
     );
-    const { changed, matched, refusals } = await desk.json(["cancel", "--task", "mail.send"]);
+    const { changed, matched, refusals } = await cli.json(["cancel", "--task", "mail.send"]);
     assert.deepEqual([changed, matched, refusals], [3, 3, []]);
   });
 
@@ -65,42 +65,42 @@ suite("holdfast retry and cancel by filter", () => {
       ["retry", "0199", "--all"],
       ["cancel", "--dry-run"],
     ]) {
-      assertRefused(await desk.holdfast(args), 2, /job ids or a filter such as .*--all/);
+      assertRefused(await cli.holdfast(args), 2, /job ids or a filter such as .*--all/);
     }
-    assertRefused(await desk.holdfast(["retry", "--ended-since", "soon"]), 2, /2h or 7d ago/);
+    assertRefused(await cli.holdfast(["retry", "--ended-since", "soon"]), 2, /2h or 7d ago/);
     assertRefused(
-      await desk.holdfast(["retry", "--status", "done"]),
+      await cli.holdfast(["retry", "--status", "done"]),
       2,
       /done jobs cannot be retried/,
     );
   });
 
   test("jobs are moved, reprioritised and deleted, and the actions are listed", async () => {
-    await desk.holdfast(["enqueue", "lone", "--queue", "here", "--tag", "t"]);
+    await cli.holdfast(["enqueue", "lone", "--queue", "here", "--tag", "t"]);
     const move = ["bulk", "move", "--to", "there", "--tag", "t"];
-    assert.equal((await desk.holdfast(move)).stdout, "Moved 1 job.\n");
+    assert.equal((await cli.holdfast(move)).stdout, "Moved 1 job.\n");
     const priority = ["bulk", "priority", "--to", "7", "--queue", "there"];
-    assert.equal((await desk.holdfast(priority)).stdout, "Reprioritised 1 job.\n");
-    const [job] = (await desk.json(["jobs", "--tag", "t"])).jobs;
+    assert.equal((await cli.holdfast(priority)).stdout, "Reprioritised 1 job.\n");
+    const [job] = (await cli.json(["jobs", "--tag", "t"])).jobs;
     assert.deepEqual([job.queue, job.priority, job.tags], ["there", 7, ["t"]]);
-    await desk.holdfast(["cancel", "--tag", "t"]);
+    await cli.holdfast(["cancel", "--tag", "t"]);
     const remove = ["bulk", "delete", "--tag", "t", "--status", "cancelled"];
-    assert.equal((await desk.holdfast(remove)).stdout, "Deleted 1 job.\n");
-    assert.deepEqual((await desk.json(["jobs", "--tag", "t"])).jobs, []);
-    const { actions } = await desk.json(["bulk", "--limit", "2"]);
+    assert.equal((await cli.holdfast(remove)).stdout, "Deleted 1 job.\n");
+    assert.deepEqual((await cli.json(["jobs", "--tag", "t"])).jobs, []);
+    const { actions } = await cli.json(["bulk", "--limit", "2"]);
     assert.deepEqual(
       actions.map((one: any) => one.action),
       ["delete", "cancel"],
     );
-    const listed = (await desk.holdfast(["bulk"])).stdout;
+    const listed = (await cli.holdfast(["bulk"])).stdout;
     assert.match(listed, /^ID +ACTION +STATUS/);
-    const shown = (await desk.holdfast(["bulk", "show", actions[0].id])).stdout;
+    const shown = (await cli.holdfast(["bulk", "show", actions[0].id])).stdout;
     assert.match(shown, /status +done[^]*filter +tag:t status:cancelled[^]*Deleted 1 job\./);
-    const detached = await desk.holdfast(["bulk", "delete", "--status", "failed", "--detach"]);
+    const detached = await cli.holdfast(["bulk", "delete", "--status", "failed", "--detach"]);
     assert.match(detached.stdout, /^Started \S+\. Follow it with/);
-    assertRefused(await desk.holdfast(["bulk", "delete", "--all"]), 2, /required to delete jobs/);
-    assertRefused(await desk.holdfast(["bulk", "move", "--to", "x"]), 2, /Pass a filter/);
-    assertRefused(await desk.holdfast(["bulk", "show", "0000"]), 4, /no bulk action/);
+    assertRefused(await cli.holdfast(["bulk", "delete", "--all"]), 2, /required to delete jobs/);
+    assertRefused(await cli.holdfast(["bulk", "move", "--to", "x"]), 2, /Pass a filter/);
+    assertRefused(await cli.holdfast(["bulk", "show", "0000"]), 4, /no bulk action/);
   });
 
   test(
@@ -108,17 +108,17 @@ suite("holdfast retry and cancel by filter", () => {
     { skip: notLinux() },
     async () => {
       {
-        await using holdfast = await openHoldfast(desk.url);
+        await using holdfast = await openHoldfast(cli.url);
         const many = defineTask({ name: "many", run() {} });
         await holdfast.enqueueMany(
           many,
           Array.from({ length: MANY }, () => null),
         );
       }
-      assert.equal((await desk.json(["cancel", "--task", "many"])).changed, MANY);
-      const other = new DatabaseSync(desk.path("holdfast.db"));
+      assert.equal((await cli.json(["cancel", "--task", "many"])).changed, MANY);
+      const other = new DatabaseSync(cli.path("holdfast.db"));
       other.exec("begin immediate");
-      const command = desk.start(["retry", "--task", "many", "--status", "cancelled"]);
+      const command = cli.start(["retry", "--task", "many", "--status", "cancelled"]);
       await until("it listens to Ctrl-C", () => listensToCtrlC(command.child.pid ?? 0));
       command.child.kill("SIGINT");
       other.exec("rollback");
@@ -132,8 +132,8 @@ suite("holdfast retry and cancel by filter", () => {
         /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*Continue with: holdfast bulk resume \S+$/m,
       );
       const [, id = ""] = /bulk resume (\S+)$/m.exec(stderr) ?? [];
-      assert.equal((await desk.json(["bulk", "show", id])).status, "stopped");
-      const rest = await desk.json(["bulk", "resume", id]);
+      assert.equal((await cli.json(["bulk", "show", id])).status, "stopped");
+      const rest = await cli.json(["bulk", "resume", id]);
       assert.deepEqual([rest.status, rest.changed], ["done", MANY]);
     },
   );

@@ -42,7 +42,7 @@ export interface Given {
 }
 
 /** A folder with a command line in it. Whatever was started here ends with it. */
-export class Desk implements AsyncDisposable {
+export class TestCli implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
   readonly #running = new Set<Started>();
 

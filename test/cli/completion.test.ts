@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { after, suite, test } from "node:test";
 import { buildProgram } from "../../src/cli/main.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
-import { assertRefused, Desk } from "./command.ts";
+import { assertRefused, TestCli } from "./command.ts";
 
 const STATUSES = "scheduled pending processing waiting retry done failed cancelled expired".split(
   " ",
@@ -62,15 +62,15 @@ end
 `;
 
 suite("holdfast completion", () => {
-  const desk = new Desk();
-  after(() => desk[Symbol.asyncDispose]());
+  const cli = new TestCli();
+  after(() => cli[Symbol.asyncDispose]());
 
   async function answers(shell: string, program: string, args: readonly string[] = []) {
-    const { code, stdout: script } = await desk.holdfast(["completion", shell]);
+    const { code, stdout: script } = await cli.holdfast(["completion", shell]);
     assert.equal(code, 0);
-    desk.file(`completion.${shell}`, script);
-    const path = desk.file(`ask.${shell}`, program);
-    const started = desk.spawn(shell, [path, ...args]);
+    cli.file(`completion.${shell}`, script);
+    const path = cli.file(`ask.${shell}`, program);
+    const started = cli.spawn(shell, [path, ...args]);
     started.child.stdin.end();
     const said = await started.ended;
     assert.equal(said.code, 0, said.stderr);
@@ -142,11 +142,11 @@ suite("holdfast completion", () => {
   });
 
   test("is one document with --json, and refuses an unknown shell", async () => {
-    const { shell, script } = await desk.json(["completion", "bash"]);
+    const { shell, script } = await cli.json(["completion", "bash"]);
     assert.equal(shell, "bash");
-    assert.equal(`${script}\n`, (await desk.holdfast(["completion", "bash"])).stdout);
-    assertRefused(await desk.holdfast(["completion", "tcsh"]), 2, /tcsh/, /bash, zsh, fish/);
-    assertRefused(await desk.holdfast(["completion"]), 2, /argument 'shell'/);
+    assert.equal(`${script}\n`, (await cli.holdfast(["completion", "bash"])).stdout);
+    assertRefused(await cli.holdfast(["completion", "tcsh"]), 2, /tcsh/, /bash, zsh, fish/);
+    assertRefused(await cli.holdfast(["completion"]), 2, /argument 'shell'/);
   });
 });
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { type Context, defineTask, openHoldfast } from "../../src/index.ts";
-import { assertRefused, Desk, until } from "./command.ts";
+import { assertRefused, TestCli, until } from "./command.ts";
 
 const ESCAPE = "\u001B";
 
 suite("holdfast job and reports", () => {
-  let desk: Desk;
+  let cli: TestCli;
   let done: string;
   let failed: string;
   let running: string;
@@ -14,8 +14,8 @@ suite("holdfast job and reports", () => {
   const contexts = new Map<string, Context>();
   const gate = Promise.withResolvers<null>();
   before(async () => {
-    desk = new Desk();
-    holdfast = await openHoldfast(desk.url);
+    cli = new TestCli();
+    holdfast = await openHoldfast(cli.url);
     const read = defineTask({
       name: "file.read",
       retry: { maxAttempts: 1 },
@@ -45,24 +45,24 @@ suite("holdfast job and reports", () => {
   after(async () => {
     gate.resolve(null);
     await holdfast.close();
-    await desk[Symbol.asyncDispose]();
+    await cli[Symbol.asyncDispose]();
   });
 
   test("shows how far it is, and the last lines of its log", async () => {
-    const { stdout } = await desk.holdfast(["job", done]);
+    const { stdout } = await cli.holdfast(["job", done]);
     assert.match(stdout, /^ {2}progress {4}42 %, 420 of 1,000, reading, (?:now|\d+s ago)$/m);
     const lines = stdout.split("\n").filter((line) => line.includes("line "));
     assert.equal(lines.length, 9);
     assert.match(lines[0] ?? "", /^ {2}\d\d:\d\d:\d\d {2}log +line 4 {2}\{"line":4\}$/);
     assert.ok(!stdout.includes(ESCAPE));
-    const { progress, log } = await desk.json(["job", done]);
+    const { progress, log } = await cli.json(["job", done]);
     assert.deepEqual([progress.share, progress.text, log.length], [0.42, "reading", 10]);
-    const nothing = await desk.json(["job", running]);
+    const nothing = await cli.json(["job", running]);
     assert.deepEqual([nothing.progress, nothing.log], [null, []]);
   });
 
   test("--follow prints all of it until the end of the job", async () => {
-    const { code, stdout } = await desk.holdfast(["job", done, "--follow"]);
+    const { code, stdout } = await cli.holdfast(["job", done, "--follow"]);
     assert.equal(code, 0);
     const [told = "", result = ""] = stdout.split("\n{");
     assert.deepEqual(JSON.parse(`{${result}`), { bytes: 7 });
@@ -75,7 +75,7 @@ suite("holdfast job and reports", () => {
   });
 
   test("--follow --json prints one object a line", async () => {
-    const { code, stdout } = await desk.holdfast(["job", done, "--follow", "--json"]);
+    const { code, stdout } = await cli.holdfast(["job", done, "--follow", "--json"]);
     assert.equal(code, 0);
     const entries = stdout
       .trimEnd()
@@ -89,7 +89,7 @@ suite("holdfast job and reports", () => {
   });
 
   test("--follow of a failed job prints its reports and exits with an error", async () => {
-    const { code, stdout, stderr } = await desk.holdfast(["job", failed, "--follow"]);
+    const { code, stdout, stderr } = await cli.holdfast(["job", failed, "--follow"]);
     assert.equal(code, 1);
     assert.match(stdout, / {2}failed$/m);
     assert.match(stderr, /the disk is full/);
@@ -97,11 +97,11 @@ suite("holdfast job and reports", () => {
 
   test("--follow of a job that is not there is refused", async () => {
     const nobody = ["job", done.replace(/^../, "ff"), "--follow"];
-    assertRefused(await desk.holdfast(nobody), 4, /no job/);
+    assertRefused(await cli.holdfast(nobody), 4, /no job/);
   });
 
   test("--follow prints reports as they arrive, and Ctrl-C ends the command but not the job", async () => {
-    const following = desk.start(["job", running, "--follow"]);
+    const following = cli.start(["job", running, "--follow"]);
     await following.says("processing");
     contexts.get(running)?.log("said meanwhile");
     await following.says("said meanwhile");
@@ -114,7 +114,7 @@ suite("holdfast job and reports", () => {
   });
 
   test("--follow ends when its output is closed", async () => {
-    const following = desk.start(["job", running, "--follow"]);
+    const following = cli.start(["job", running, "--follow"]);
     await following.says("processing");
     following.child.stdout.destroy();
     await until("it is gone", () => {

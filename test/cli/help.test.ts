@@ -6,7 +6,7 @@ import { addExamples } from "../../src/cli/examples.ts";
 import { buildProgram } from "../../src/cli/main.ts";
 import { Terminal } from "../../src/terminal/terminal.ts";
 import { wordsOf } from "../support/words.ts";
-import { Desk } from "./command.ts";
+import { TestCli } from "./command.ts";
 
 const COLUMNS = 80;
 
@@ -104,8 +104,8 @@ async function refusalOf(line: string): Promise<string | null> {
 }
 
 suite("holdfast help", () => {
-  const desk = new Desk();
-  after(() => desk[Symbol.asyncDispose]());
+  const cli = new TestCli();
+  after(() => cli[Symbol.asyncDispose]());
 
   test("shows the examples however it is asked for", async () => {
     const asked = [
@@ -114,11 +114,11 @@ suite("holdfast help", () => {
       ["help", "jobs"],
     ];
     for (const args of asked) {
-      const { code, stdout: help } = await desk.holdfast(args);
+      const { code, stdout: help } = await cli.holdfast(args);
       assert.equal(code, 0);
       assert.match(help, /\n\nExamples:\n {2}holdfast jobs --status failed --task mail\.send\n/);
     }
-    const part = await desk.holdfast(["schedules", "help", "create"]);
+    const part = await cli.holdfast(["schedules", "help", "create"]);
     assert.match(part.stdout, /\n\nExamples:\n {2}holdfast schedules create nightly /);
   });
 });

@@ -4,7 +4,7 @@ import { suite, test } from "node:test";
 import { createColors } from "picocolors";
 import { PersonLog } from "../../src/cli/log.ts";
 import { openHoldfast } from "../../src/index.ts";
-import { Desk } from "./command.ts";
+import { TestCli } from "./command.ts";
 
 const TASKS = `
   export const ok = defineTask({ name: "ok", queue: "mail", run: () => 1 });
@@ -15,15 +15,15 @@ const TASKS = `
 `;
 
 test("lines about jobs have an event, a task, and numbers that are numbers", async () => {
-  await using desk = new Desk();
-  await using holdfast = await openHoldfast(desk.url);
+  await using cli = new TestCli();
+  await using holdfast = await openHoldfast(cli.url);
   const jobs = await Promise.all(
     ["ok", "flaky", "bad"].map((name) => holdfast.enqueue(name, null)),
   );
   const [ok, flaky, bad] = jobs.map(({ id }) => id);
   // The name of a queue is the task's, as this program would say.
   const queues = ["--queue", "mail,default"];
-  const worker = desk.start(["work", "--tasks", desk.tasks("tasks.ts", TASKS), ...queues]);
+  const worker = cli.start(["work", "--tasks", cli.tasks("tasks.ts", TASKS), ...queues]);
   await Promise.allSettled(jobs.map((job) => job.result({ timeout: "30s" })));
   worker.child.kill("SIGTERM");
   const { stderr } = await worker.ended;

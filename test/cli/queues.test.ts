@@ -1,14 +1,14 @@
 /** `holdfast queues`: what an operator does with a queue. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { assertRefused, Desk } from "./command.ts";
+import { assertRefused, TestCli } from "./command.ts";
 
 suite("holdfast queues", () => {
   test("lists, pauses, resumes and limits queues", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     const queues = (...args: string[]) =>
-      desk.holdfast(["queues", ...args, "--url", "sqlite:shop.db"]);
-    await desk.holdfast([
+      cli.holdfast(["queues", ...args, "--url", "sqlite:shop.db"]);
+    await cli.holdfast([
       "enqueue",
       "mail.send",
       "{}",
@@ -53,11 +53,11 @@ suite("holdfast queues", () => {
   });
 
   test("pauses all queues, and resumes all but those that were paused before", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     const at = ["--url", "sqlite:shop.db"];
-    await desk.holdfast(["enqueue", "mail.send", "{}", "--queue", "mail", "--delay", "1h", ...at]);
-    await desk.holdfast(["queues", "pause", "api", ...at]);
-    const all = (...args: string[]) => desk.holdfast(["queues", ...args, "--all", ...at]);
+    await cli.holdfast(["enqueue", "mail.send", "{}", "--queue", "mail", "--delay", "1h", ...at]);
+    await cli.holdfast(["queues", "pause", "api", ...at]);
+    const all = (...args: string[]) => cli.holdfast(["queues", ...args, "--all", ...at]);
     assert.equal((await all("pause")).stdout, "1 queue paused. Paused: api, mail.\n");
     assert.equal((await all("pause")).stdout, "0 queues paused. Paused: api, mail.\n");
     assert.deepEqual(JSON.parse((await all("resume", "--json")).stdout), {
@@ -65,14 +65,14 @@ suite("holdfast queues", () => {
       paused: ["api"],
     });
     assertRefused(await all("pause", "mail"), 2, /the queue's name, or --all/);
-    assertRefused(await desk.holdfast(["queues", "pause", ...at]), 2, /the queue's name, or/);
+    assertRefused(await cli.holdfast(["queues", "pause", ...at]), 2, /the queue's name, or/);
   });
 
   test("says what is wrong with a limit", async () => {
-    await using desk = new Desk();
-    await desk.holdfast(["migrate", "--url", "sqlite:shop.db"]);
+    await using cli = new TestCli();
+    await cli.holdfast(["migrate", "--url", "sqlite:shop.db"]);
     const set = (...args: string[]) =>
-      desk.holdfast(["queues", "set", "mail", ...args, "--url", "sqlite:shop.db"]);
+      cli.holdfast(["queues", "set", "mail", ...args, "--url", "sqlite:shop.db"]);
     assertRefused(await set("--rate", "5 a second"), 2, /'--rate .* a rate such as 5\/1s/);
     assertRefused(await set("--concurrency", "many"), 2, /'--concurrency .* a whole number/);
     assertRefused(await set("--weight", "2"), 2, /--weight: it requires --lane/);

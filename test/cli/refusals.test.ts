@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
 import { launcher } from "../support/package.ts";
-import { assertRefused, Desk } from "./command.ts";
+import { assertRefused, TestCli } from "./command.ts";
 
 const EXAMPLE = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
 const LOOKING = [
@@ -24,10 +24,10 @@ const changing = (flow: string): string[][] => [
 ];
 
 suite("an input that cannot be used", () => {
-  const desk = new Desk().withDatabase();
-  after(() => desk[Symbol.asyncDispose]());
+  const cli = new TestCli().withDatabase();
+  after(() => cli[Symbol.asyncDispose]());
   const enqueue = (...args: string[]) =>
-    desk.holdfast(["enqueue", ...args], { fromSources: args.includes(EXAMPLE) });
+    cli.holdfast(["enqueue", ...args], { fromSources: args.includes(EXAMPLE) });
 
   test("a payload that the schema refuses names the field", async () => {
     const wrong = await enqueue("mail.send", '{"to": 7}', "--tasks", EXAMPLE);
@@ -44,7 +44,7 @@ suite("an input that cannot be used", () => {
       /position 1/,
       /single quotes/,
     );
-    const piped = await desk.holdfast(["enqueue", "x", "-"], { input: "" });
+    const piped = await cli.holdfast(["enqueue", "x", "-"], { input: "" });
     assertRefused(piped, 2, /stdin is not valid JSON/);
     assert.doesNotMatch(piped.stderr, /shell/, "it was not typed");
   });
@@ -56,7 +56,7 @@ suite("an input that cannot be used", () => {
 
   test("a payload over the limit is refused with its size and the limit", async () => {
     const input = JSON.stringify("a".repeat(300_000));
-    const said = await desk.holdfast(["enqueue", "x", "-"], { input });
+    const said = await cli.holdfast(["enqueue", "x", "-"], { input });
     assertRefused(said, 2, /300002 bytes/, /262144/);
   });
 
@@ -85,7 +85,7 @@ suite("an input that cannot be used", () => {
   });
 
   test("refused jobs are not in the database", async () => {
-    assert.deepEqual(await desk.json(["migrate"]).then(() => desk.json(["jobs"])), {
+    assert.deepEqual(await cli.json(["migrate"]).then(() => cli.json(["jobs"])), {
       jobs: [],
       next: null,
     });
@@ -93,85 +93,85 @@ suite("an input that cannot be used", () => {
 });
 
 suite("a tasks module that cannot be used", () => {
-  const desk = new Desk();
-  after(() => desk[Symbol.asyncDispose]());
-  const work = (tasks: string) => desk.holdfast(["work", "--tasks", tasks]);
+  const cli = new TestCli();
+  after(() => cli[Symbol.asyncDispose]());
+  const work = (tasks: string) => cli.holdfast(["work", "--tasks", tasks]);
 
   test("a missing file, a folder", async () => {
     assertRefused(await work("nowhere.ts"), 2, /nowhere\.ts not found/, /--tasks/);
-    assertRefused(await work(desk.folder), 2, /is not a file/);
-    assertRefused(await desk.holdfast(["work"]), 1, /--tasks <file>/);
+    assertRefused(await work(cli.folder), 2, /is not a file/);
+    assertRefused(await cli.holdfast(["work"]), 1, /--tasks <file>/);
   });
 
   test("a syntax error names the line", async () => {
-    const path = desk.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
+    const path = cli.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
     assertRefused(await work(path), 2, /broken\.ts cannot be loaded \(line 2\)/, /SyntaxError/);
   });
 
   test("a module that throws, or lacks a package, says what went wrong", async () => {
-    const throwing = desk.file("throwing.ts", `throw new Error("no DATABASE_URL");`);
+    const throwing = cli.file("throwing.ts", `throw new Error("no DATABASE_URL");`);
     assertRefused(await work(throwing), 2, /throwing\.ts cannot be loaded.*no DATABASE_URL/);
-    const lacking = desk.file("lacking.ts", `import "no-such-package";`);
+    const lacking = cli.file("lacking.ts", `import "no-such-package";`);
     assertRefused(await work(lacking), 2, /Cannot find package 'no-such-package'/);
-    const strange = desk.file("strange.ts", `import { defineTask } from "holdfast";`);
+    const strange = cli.file("strange.ts", `import { defineTask } from "holdfast";`);
     assertRefused(await work(strange), 2, /Cannot find package 'holdfast'.*npm pack.*npm install/);
   });
 
   test("a module without tasks says what to export", async () => {
-    const path = desk.file("empty.ts", `export const name = "x"; export function run() {}`);
+    const path = cli.file("empty.ts", `export const name = "x"; export function run() {}`);
     assertRefused(await work(path), 2, /exports no task/, /defineTask\(\)/);
   });
 
   test("two tasks of one name are refused, one task under two names is not", async () => {
     const task = `defineTask({ name: "t", run() {} })`;
-    const two = desk.tasks("two.ts", `export const a = ${task}; export const b = ${task};`);
+    const two = cli.tasks("two.ts", `export const a = ${task}; export const b = ${task};`);
     assertRefused(await work(two), 2, /two tasks are called 't'/);
-    const one = desk.tasks(
+    const one = cli.tasks(
       "one.ts",
       `export const a = ${task}; export default [a]; export { a as b };`,
     );
     const named = ["--url", "sqlite:shop.db"];
-    assert.equal((await desk.json(["enqueue", "t", "--tasks", one, ...named])).task, "t");
+    assert.equal((await cli.json(["enqueue", "t", "--tasks", one, ...named])).task, "t");
   });
 });
 
 suite("a database that cannot be used", () => {
-  const desk = new Desk();
-  after(() => desk[Symbol.asyncDispose]());
+  const cli = new TestCli();
+  after(() => cli[Symbol.asyncDispose]());
 
   test("a command that only reads does not create a missing database", async () => {
     for (const args of LOOKING) {
-      assertRefused(await desk.holdfast(args), 3, /No database at .*holdfast\.db/, /migrate/);
+      assertRefused(await cli.holdfast(args), 3, /No database at .*holdfast\.db/, /migrate/);
     }
-    assert.ok(!existsSync(desk.path("holdfast.db")));
+    assert.ok(!existsSync(cli.path("holdfast.db")));
   });
 
   test("a command that enqueues or configures does not create it either, unless it is named", async () => {
-    const flow = desk.file("flow.json", "[]");
+    const flow = cli.file("flow.json", "[]");
     for (const args of changing(flow)) {
       assertRefused(
-        await desk.holdfast(args),
+        await cli.holdfast(args),
         3,
         /No database at .*holdfast\.db/,
         /--url .*migrate/,
       );
     }
-    assert.ok(!existsSync(desk.path("holdfast.db")));
-    const named = await desk.holdfast(["enqueue", "x", "--url", "sqlite:named.db"]);
-    assert.deepEqual([named.code, existsSync(desk.path("named.db"))], [0, true]);
+    assert.ok(!existsSync(cli.path("holdfast.db")));
+    const named = await cli.holdfast(["enqueue", "x", "--url", "sqlite:named.db"]);
+    assert.deepEqual([named.code, existsSync(cli.path("named.db"))], [0, true]);
     const env = { HOLDFAST_URL: "sqlite:set.db" };
-    assert.equal((await desk.holdfast(["enqueue", "x"], { env })).code, 0);
+    assert.equal((await cli.holdfast(["enqueue", "x"], { env })).code, 0);
   });
 
   test("a wrong argument is reported before a database that is missing", async () => {
-    assertRefused(await desk.holdfast(["enqueue", "x", "--key", ""]), 2, /key/);
-    assertRefused(await desk.holdfast(["enqueue", "q\u202Egnp"]), 2, /task/);
+    assertRefused(await cli.holdfast(["enqueue", "x", "--key", ""]), 2, /key/);
+    assertRefused(await cli.holdfast(["enqueue", "q\u202Egnp"]), 2, /task/);
     const create = ["schedules", "create", "nightly", "--task", "a.b", "--cron", "61 * * * *"];
-    assertRefused(await desk.holdfast(create), 2, /61/);
+    assertRefused(await cli.holdfast(create), 2, /61/);
   });
 
   test("with --json the refusal is one object on stderr", async () => {
-    const { code, stdout, stderr } = await desk.holdfast(["stats", "--json"]);
+    const { code, stdout, stderr } = await cli.holdfast(["stats", "--json"]);
     assert.deepEqual([code, stdout], [3, ""]);
     const { error } = JSON.parse(stderr);
     assert.deepEqual(Object.keys(error), ["code", "message"]);
@@ -179,66 +179,66 @@ suite("a database that cannot be used", () => {
   });
 
   test("HOLDFAST_DEBUG=1 adds the stack", async () => {
-    const { stderr } = await desk.holdfast(["jobs"], { env: { HOLDFAST_DEBUG: "1" } });
+    const { stderr } = await cli.holdfast(["jobs"], { env: { HOLDFAST_DEBUG: "1" } });
     assert.match(stderr, /No database[^]*\n +at .*:\d+:\d+/);
   });
 
   test("a default database that is missing says that none was named, and how to name it", async () => {
-    const unnamed = await desk.holdfast(["jobs"]);
+    const unnamed = await cli.holdfast(["jobs"]);
     assertRefused(unnamed, 3, /Neither --url nor HOLDFAST_URL/, /--url sqlite:shop\.db/, /migrate/);
     for (const given of [["jobs", "--url", "sqlite:holdfast.db"], ["jobs"]]) {
       const env = given.length === 1 ? { HOLDFAST_URL: "sqlite:holdfast.db" } : {};
-      const named = await desk.holdfast(given, { env });
+      const named = await cli.holdfast(given, { env });
       assertRefused(named, 3, /no database at .*holdfast\.db/, /Check the name/);
       assert.doesNotMatch(named.stderr, /neither/);
     }
   });
 
   test("a file that is no database is refused and left as it was", async () => {
-    const path = desk.file("notes.txt", "these are my notes, and they are not a database at all");
+    const path = cli.file("notes.txt", "these are my notes, and they are not a database at all");
     for (const args of [["jobs"], ["enqueue", "x"], ["migrate"]]) {
-      const said = await desk.holdfast([...args, "--url", `sqlite:${path}`]);
+      const said = await cli.holdfast([...args, "--url", `sqlite:${path}`]);
       assertRefused(said, 3, /notes\.txt is not a SQLite database/);
     }
     assert.match(readFileSync(path, "utf8"), /^these are my notes/);
   });
 
   test("a missing folder, or a folder in place of the file, is named", async () => {
-    const missing = await desk.holdfast(["enqueue", "x", "--url", "sqlite:nowhere/shop.db"]);
+    const missing = await cli.holdfast(["enqueue", "x", "--url", "sqlite:nowhere/shop.db"]);
     assertRefused(missing, 3, /folder .*nowhere does not exist/);
-    const folder = await desk.holdfast(["enqueue", "x", "--url", `sqlite:${desk.folder}`]);
+    const folder = await cli.holdfast(["enqueue", "x", "--url", `sqlite:${cli.folder}`]);
     assertRefused(folder, 3, /is a folder/);
   });
 
   test("a URL of an unknown kind is refused without its password", async () => {
-    const said = await desk.holdfast(["jobs", "--url", "oracle://me:hush@host/db"]);
+    const said = await cli.holdfast(["jobs", "--url", "oracle://me:hush@host/db"]);
     assertRefused(said, 2, /'oracle:' is not a supported scheme/, /sqlite:/);
     assert.doesNotMatch(said.stderr, /hush/);
   });
 
   test("a file this user may not read", { skip: asRoot() }, async () => {
-    const path = desk.path("locked.db");
+    const path = cli.path("locked.db");
     await (await openHoldfast(`sqlite:${path}`)).close();
     chmodSync(path, 0o000);
-    const said = await desk.holdfast(["jobs", "--url", `sqlite:${path}`]);
+    const said = await cli.holdfast(["jobs", "--url", `sqlite:${path}`]);
     assertRefused(said, 3, /locked\.db/);
   });
 
   test("tables that are missing, or newer and breaking, are not touched", async () => {
-    const bare = desk.path("bare.db");
+    const bare = cli.path("bare.db");
     new DatabaseSync(bare).exec("create table mine (id integer)");
     const before = readFileSync(bare);
-    const old = await desk.holdfast(["jobs", "--url", `sqlite:${bare}`]);
+    const old = await cli.holdfast(["jobs", "--url", `sqlite:${bare}`]);
     assertRefused(old, 3, /no holdfast tables/, /holdfast migrate/);
     assert.deepEqual(readFileSync(bare), before, "a database of others is left byte for byte");
 
-    const url = `sqlite:${desk.path("newer.db")}`;
+    const url = `sqlite:${cli.path("newer.db")}`;
     await (await openHoldfast(url)).close();
-    const db = new DatabaseSync(desk.path("newer.db"));
+    const db = new DatabaseSync(cli.path("newer.db"));
     db.exec("insert into holdfast_migration values (999, 'from the future', 1, 1)");
     db.close();
     for (const args of [["jobs"], ["enqueue", "x"], ["migrate"], ["work", "--tasks", EXAMPLE]]) {
-      const said = await desk.holdfast([...args, "--url", url], {
+      const said = await cli.holdfast([...args, "--url", url], {
         env: { HOLDFAST_LOG_LEVEL: "silent" },
         fromSources: args.includes(EXAMPLE),
       });
@@ -270,15 +270,15 @@ suite("a full disk", () => {
     "a job that does not fit on the disk is refused entirely",
     { skip: noTmpfs() },
     async (t) => {
-      await using desk = new Desk();
-      const disk = desk.path("disk");
+      await using cli = new TestCli();
+      const disk = cli.path("disk");
       mkdirSync(disk);
       const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=2000k", "tmpfs", disk]);
       if (mounted.status !== 0) return t.skip("this system does not let us mount a small disk");
       try {
         const url = `sqlite:${disk}/shop.db`;
         const { accepted, said } = await fill((input) =>
-          desk.holdfast(["enqueue", "x", "-", "--url", url], { input }),
+          cli.holdfast(["enqueue", "x", "-", "--url", url], { input }),
         );
         assert.ok(accepted > 0);
         assertRefused(said as never, 3, /disk of .* is full/, /Free disk space/);
@@ -290,17 +290,17 @@ suite("a full disk", () => {
   );
 
   test("a file that cannot grow keeps its content", async () => {
-    await using desk = new Desk();
-    await (await openHoldfast(desk.url)).close();
+    await using cli = new TestCli();
+    await (await openHoldfast(cli.url)).close();
     const limited = `ulimit -f 1000; exec '${process.execPath}' '${launcher}' enqueue x -`;
     const { accepted, said } = await fill(async (input) => {
-      const started = desk.spawn("bash", ["-c", limited]);
+      const started = cli.spawn("bash", ["-c", limited]);
       started.child.stdin.end(input);
       return started.ended;
     });
     assert.ok(accepted > 0);
     assert.equal(said.code, 3);
-    assert.equal(await jobsIn(desk.url), accepted);
+    assert.equal(await jobsIn(cli.url), accepted);
   });
 });
 

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { defineTask, GiveUpError, openHoldfast } from "../../src/index.ts";
 import { testClock } from "../../src/testing/clock.ts";
-import { assertRefused, Desk } from "./command.ts";
+import { assertRefused, TestCli } from "./command.ts";
 
 suite("holdfast retry --input, errors and rerun", () => {
-  const desk = new Desk();
+  const cli = new TestCli();
   const ids = { failed: "", done: "" };
   before(async () => {
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     const mail = defineTask({
       name: "mail.send",
       retry: { maxAttempts: 1 },
@@ -24,49 +24,49 @@ suite("holdfast retry --input, errors and rerun", () => {
     await done!.result();
     Object.assign(ids, { failed: failed!.id, done: done!.id });
   });
-  after(() => desk[Symbol.asyncDispose]());
+  after(() => cli[Symbol.asyncDispose]());
 
   test("lists errors by kind, once their minute is over", async () => {
-    assert.equal((await desk.holdfast(["errors"])).stdout, "No open kind of error.\n");
-    await using holdfast = await openHoldfast(desk.url, {
+    assert.equal((await cli.holdfast(["errors"])).stdout, "No open kind of error.\n");
+    await using holdfast = await openHoldfast(cli.url, {
       runtime: testClock(Date.now() + 120_000),
     });
     while ((await holdfast.store.stats.foldMinutes({ limit: 100 })) > 0);
-    const { groups, counts, isAll } = await desk.json(["errors"]);
+    const { groups, counts, isAll } = await cli.json(["errors"]);
     assert.deepEqual([groups.length, groups[0].failed, counts.open, isAll], [1, 1, 1, true]);
-    const listed = (await desk.holdfast(["errors"])).stdout;
+    const listed = (await cli.holdfast(["errors"])).stdout;
     assert.match(
       listed,
       /^ID +FAILED +RETRIED +TASK[^]*1 +0 +mail\.send +GIVE_UP \(new\)[^]*no such address\n\n1 kind\./,
     );
-    assert.deepEqual((await desk.json(["errors", "--state", "muted"])).groups, []);
+    assert.deepEqual((await cli.json(["errors", "--state", "muted"])).groups, []);
   });
 
   test("retries one with another input", async () => {
-    const several = await desk.holdfast(["retry", ids.failed, ids.done, "--input", "1"]);
+    const several = await cli.holdfast(["retry", ids.failed, ids.done, "--input", "1"]);
     assertRefused(several, 2, /--input is for one job/);
-    const filtered = await desk.holdfast(["retry", "--task", "mail.send", "--input", "1"]);
+    const filtered = await cli.holdfast(["retry", "--task", "mail.send", "--input", "1"]);
     assertRefused(filtered, 2, /--input is for one job/);
-    assertRefused(await desk.holdfast(["retry", ids.failed, "--input", "{"]), 2, /not valid JSON/);
-    const retried = await desk.holdfast(["retry", ids.failed, "--input", "-"], { input: '"bob"' });
+    assertRefused(await cli.holdfast(["retry", ids.failed, "--input", "{"]), 2, /not valid JSON/);
+    const retried = await cli.holdfast(["retry", ids.failed, "--input", "-"], { input: '"bob"' });
     assert.equal(retried.stdout, `Pending again ${ids.failed}\n`);
-    assert.equal((await desk.json(["job", ids.failed])).job.input, "bob");
-    assert.deepEqual((await desk.json(["jobs", "--status", "failed"])).jobs, []);
-    const { lines } = await desk.json(["audit"]);
+    assert.equal((await cli.json(["job", ids.failed])).job.input, "bob");
+    assert.deepEqual((await cli.json(["jobs", "--status", "failed"])).jobs, []);
+    const { lines } = await cli.json(["audit"]);
     assert.equal(lines.at(-1).action, "job.edit");
   });
 
   test("a job runs again from a step, once its effects are confirmed", async () => {
     const rerun = ["rerun", ids.done, "--from", "charge"];
-    const planned = (await desk.holdfast([...rerun, "--dry-run"])).stdout;
+    const planned = (await cli.holdfast([...rerun, "--dry-run"])).stdout;
     assert.match(
       planned,
       /keeps its result: no step\n +runs again: effect charge, step note\n +to confirm: charge\n/,
     );
-    assertRefused(await desk.holdfast(rerun), 1, /would repeat: charge/);
-    assertRefused(await desk.holdfast(["rerun", ids.done]), 2, /--from <step> or --from-start/);
-    assertRefused(await desk.holdfast(["rerun", ids.done, "--from", "x"]), 4, /no step 'x'/);
-    const note = await desk.json(["rerun", ids.done, "--from", "note"]);
+    assertRefused(await cli.holdfast(rerun), 1, /would repeat: charge/);
+    assertRefused(await cli.holdfast(["rerun", ids.done]), 2, /--from <step> or --from-start/);
+    assertRefused(await cli.holdfast(["rerun", ids.done, "--from", "x"]), 4, /no step 'x'/);
+    const note = await cli.json(["rerun", ids.done, "--from", "note"]);
     assert.deepEqual([note.status, note.plan.confirm], ["pending", []]);
   });
 });

@@ -1,13 +1,13 @@
 /** `holdfast schedules`: one command for everything that an operator does with them. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { Desk, type Said } from "./command.ts";
+import { TestCli, type Said } from "./command.ts";
 
 suite("schedules on the command line", () => {
   test("are created, changed, run and deleted, and described in words", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     const say = (...args: string[]): Promise<Said> =>
-      desk.holdfast(["schedules", ...args, "--url", "sqlite:shop.db"]);
+      cli.holdfast(["schedules", ...args, "--url", "sqlite:shop.db"]);
     const created = await say(
       "create",
       "weekly",
@@ -48,7 +48,7 @@ suite("schedules on the command line", () => {
     assert.match(missing.stderr, /There is no schedule 'weekly'/);
     const wrong = await say("create", "x", "--task", "a.b", "--cron", "61 * * * *");
     assert.match(wrong.stderr, /'61' is not valid in the minute field\. Allowed: 0 to 59/);
-    const nowhere = new Desk(); // A preview needs no database.
+    const nowhere = new TestCli(); // A preview needs no database.
     const daily = await nowhere.json(["schedules", "preview", "@daily"]);
     assert.deepEqual([daily.words, daily.nextRuns.length], ["At 00:00 every day (UTC)", 5]);
     const every = await nowhere.json(["schedules", "preview", "--every", "1h", "--count", "2"]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
-import { Desk, until, type Said } from "./command.ts";
+import { TestCli, until, type Said } from "./command.ts";
 
 /** Beyond the limit that was given, on a machine that is busy. */
 const MARGIN_MS = 8_000;
@@ -39,8 +39,8 @@ async function counts(holdfast: Holdfast): Promise<Record<string, number>> {
 
 suite("holdfast start", () => {
   test("the examples refuse what they cannot use, with the field", async () => {
-    await using desk = new Desk();
-    const started = desk.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
+    await using cli = new TestCli();
+    const started = cli.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
     await started.says("running example tasks");
     const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
     for (const [task, input] of [
@@ -63,10 +63,10 @@ suite("holdfast start", () => {
   });
 
   test("in an empty folder there are examples with a few jobs, once", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     const jobs = [];
     for (let round = 0; round < 2; round += 1) {
-      const started = desk.start(["start", "--port", "0", "--watch"], {
+      const started = cli.start(["start", "--port", "0", "--watch"], {
         env: { SHUTDOWN_TIMEOUT_MS: "100" },
       });
       await started.says("running example tasks");
@@ -75,7 +75,7 @@ suite("holdfast start", () => {
       const said = await started.ended;
       assert.equal(said.code, 0, said.stderr);
       assert.match(said.stderr, /running example tasks\. Name your own.*--tasks/);
-      await using holdfast = await openHoldfast(desk.url);
+      await using holdfast = await openHoldfast(cli.url);
       const all = await counts(holdfast);
       jobs.push(Object.values(all).reduce((sum, count) => sum + count, 0));
     }
@@ -84,11 +84,11 @@ suite("holdfast start", () => {
   });
 
   test("stopped under load, it exits in time, and every job is done or pending", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
-    await using holdfast = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(cli.url);
     for (let n = 0; n < 60; n += 1) await holdfast.enqueue("slow", n);
-    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--concurrency", "5"], {
+    const started = cli.start(["start", "--port", "0", "--tasks", tasks, "--concurrency", "5"], {
       env: { SHUTDOWN_TIMEOUT_MS: "10s" },
     });
     await until("some are done and some are running", async () => {
@@ -105,11 +105,11 @@ suite("holdfast start", () => {
   });
 
   test("jobs that do not finish within the limit are handed back", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
-    await using holdfast = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(cli.url);
     for (let n = 0; n < 3; n += 1) await holdfast.enqueue("endless", null);
-    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--shutdown", "300ms"]);
+    const started = cli.start(["start", "--port", "0", "--tasks", tasks, "--shutdown", "300ms"]);
     await until("all run", async () => (await counts(holdfast))["processing"] === 3);
     started.child.kill("SIGINT");
     assert.equal((await started.ended).code, 0);
@@ -120,10 +120,10 @@ suite("holdfast start", () => {
 
 suite("holdfast serve", () => {
   test("serves without running jobs until it is stopped", async () => {
-    await using desk = new Desk();
-    await using holdfast = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    await using holdfast = await openHoldfast(cli.url);
     await holdfast.enqueue("slow", 1);
-    const started = desk.start(["serve", "--port", "0"], { env: { LOG_LEVEL: "debug" } });
+    const started = cli.start(["serve", "--port", "0"], { env: { LOG_LEVEL: "debug" } });
     await started.says(/nothing listens|serving/);
     started.child.kill("SIGTERM");
     assert.equal((await started.ended).code, 0);
@@ -137,8 +137,8 @@ suite("in production", () => {
   const SECRET = "hunter2-hunter2-hunter2";
 
   test("every line is JSON, including warnings, uncaught errors and the output of tasks", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks(
+    await using cli = new TestCli();
+    const tasks = cli.tasks(
       "tasks.ts",
       `
       console.log("hello from\\nthe module", { password: "${SECRET}" });
@@ -152,15 +152,15 @@ suite("in production", () => {
       setInterval(() => { if (existsSync("end")) Promise.reject(new Error("no handler")); }, 20);
       `,
     );
-    const started = desk.start(["start", "--port", "0", "--tasks", tasks], {
+    const started = cli.start(["start", "--port", "0", "--tasks", tasks], {
       env: { ...production, LOG_LEVEL: "debug", HOLDFAST_TOKEN: SECRET },
     });
     await started.says('"msg":"ready"');
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     await holdfast.enqueue("boom", { payload: SECRET });
     await started.says(/"job:(failed|retrying)".*"task":"boom"/);
     await started.says("not caught");
-    desk.file("end", "");
+    cli.file("end", "");
     const said = await started.ended;
     assert.equal(said.code, 1);
     const entries = entriesOf(said);
@@ -179,12 +179,12 @@ suite("in production", () => {
   });
 
   test("a start that fails says so in JSON, with every problem at once", async () => {
-    await using desk = new Desk();
-    desk.file(
+    await using cli = new TestCli();
+    cli.file(
       ".env",
       `NODE_ENV=production\nPOLL_INTERVAL_MS=fast\nHOLDFAST_TOKEN=${SECRET.slice(0, 7)}\n`,
     );
-    const wrong = await desk.holdfast(["start"], { env: { HOLDFAST_LEESE: "1s" } });
+    const wrong = await cli.holdfast(["start"], { env: { HOLDFAST_LEESE: "1s" } });
     assert.equal(wrong.code, 1);
     const [entry, ...more] = entriesOf(wrong);
     assert.equal(more.length, 0);
@@ -201,8 +201,8 @@ suite("in production", () => {
       [["serve", "--port", "x"], 2, /--port/],
       [["serve", "--url", "sqlite:/no/such/folder/x.db"], 3, /folder/],
     ] as const) {
-      desk.file(".env", "");
-      const said = await desk.holdfast(args, { env: production });
+      cli.file(".env", "");
+      const said = await cli.holdfast(args, { env: production });
       assert.equal(said.code, code, said.stderr);
       assert.match(entriesOf(said)[0].msg, words);
     }
@@ -211,10 +211,10 @@ suite("in production", () => {
 
 suite("several processes", () => {
   test("share the work; a killed process is restarted; all stop together", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
-    await using holdfast = await openHoldfast(desk.url);
-    const started = desk.start(
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(cli.url);
+    const started = cli.start(
       ["start", "--port", "0", "--tasks", tasks, "--processes", "2", "--concurrency", "1"],
       {
         env: { LOG_LEVEL: "debug" },
@@ -246,19 +246,19 @@ suite("several processes", () => {
   });
 
   test("get what comes over HTTP: the server knows which queue a task's jobs go to", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks(
+    await using cli = new TestCli();
+    const tasks = cli.tasks(
       "tasks.ts",
       `export const send = defineTask({ name: "send", queue: "mail", run: () => "sent" });`,
     );
-    const started = desk.start(["start", "--tasks", tasks, "--processes", "2", "--port", "0"]);
+    const started = cli.start(["start", "--tasks", tasks, "--processes", "2", "--port", "0"]);
     await started.says(/listening on/);
     const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
     const headers = { "content-type": "application/json" };
     const body = JSON.stringify({ task: "send" });
     const answer = await fetch(`${url}/api/v1/jobs`, { method: "POST", headers, body });
     const { id } = (await answer.json()) as { id: string };
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     await until("it is done", async () => (await holdfast.jobs.get(id))?.status === "done");
     assert.equal((await holdfast.jobs.get(id))?.queue, "mail");
     started.child.kill("SIGTERM");
@@ -266,13 +266,13 @@ suite("several processes", () => {
   });
 
   test("determine the health of their supervisor", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
-    await using holdfast = await openHoldfast(desk.url);
-    await using stranger = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(cli.url);
+    await using stranger = await openHoldfast(cli.url);
     await stranger.startWorker({ tasks: [defineTask({ name: "other", run: () => null })] });
     const args = ["start", "--tasks", tasks, "--processes", "2", "--port", "0"];
-    const started = desk.start(args);
+    const started = cli.start(args);
     await started.says(/listening on/);
     const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
     const ask = async (path: string): Promise<any> => (await fetch(url + path)).json();
@@ -295,18 +295,18 @@ suite("several processes", () => {
   });
 
   test("cannot share a database in memory", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
     const args = ["start", "--tasks", tasks, "--processes", "2", "--url", "sqlite::memory:"];
-    const { code, stderr } = await desk.holdfast(args);
+    const { code, stderr } = await cli.holdfast(args);
     assert.equal(code, 2);
     assert.match(stderr, /belongs to a single process/);
   });
 
   test("that crash again and again are given up, with exit code 1", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", `process.stderr.write("ouch\\n"); process.exit(3);`);
-    const started = desk.start(["work", "--tasks", tasks, "--processes", "2"], {
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", `process.stderr.write("ouch\\n"); process.exit(3);`);
+    const started = cli.start(["work", "--tasks", tasks, "--processes", "2"], {
       env: { MONITOR_INTERVAL_MS: "0" },
     });
     const said = await started.ended;
@@ -316,10 +316,10 @@ suite("several processes", () => {
   });
 
   test("stop by themselves when their supervisor is gone", async () => {
-    await using desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", SLOW);
-    await using holdfast = await openHoldfast(desk.url);
-    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--processes", "2"]);
+    await using cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(cli.url);
+    const started = cli.start(["start", "--port", "0", "--tasks", tasks, "--processes", "2"]);
     await until("both work", async () => (await holdfast.workers.list()).length === 2);
     started.child.kill("SIGKILL");
     await until("they have stopped as they should", async () => {
@@ -331,20 +331,20 @@ suite("several processes", () => {
 
 suite("--watch", () => {
   test("a change restarts the worker, and a broken module is waited for", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     const version = (n: number) =>
       `export const which = defineTask({ name: "which", run: () => ${n} });`;
-    const tasks = desk.tasks("tasks.ts", version(1));
-    await using holdfast = await openHoldfast(desk.url);
+    const tasks = cli.tasks("tasks.ts", version(1));
+    await using holdfast = await openHoldfast(cli.url);
     const answer = async () => (await holdfast.enqueue("which", null)).result({ timeout: "20s" });
-    const started = desk.start(["start", "--port", "0", "--watch", "--tasks", tasks]);
+    const started = cli.start(["start", "--port", "0", "--watch", "--tasks", tasks]);
     await started.says("watching");
     assert.equal(await answer(), 1);
-    desk.file("tasks.ts", "export const = ;");
+    cli.file("tasks.ts", "export const = ;");
     await started.says(/tasks\.ts changed: restarting/);
     await started.says(/cannot be loaded/);
     await started.says(/waiting for a file to change/);
-    desk.tasks("tasks.ts", version(2));
+    cli.tasks("tasks.ts", version(2));
     assert.equal(await answer(), 2);
     started.child.kill("SIGTERM");
     assert.equal((await started.ended).code, 0);

@@ -6,7 +6,7 @@ import { openHoldfast } from "../../src/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { start } from "../support/workers.ts";
-import { Desk } from "./command.ts";
+import { TestCli } from "./command.ts";
 
 const kinds = ["sqlite", "postgres", "mysql"] as const;
 
@@ -19,10 +19,10 @@ for (const kind of kinds) {
           ? { url: `sqlite:${folder.file(".db")}`, [Symbol.asyncDispose]: async () => {} }
           : await scratchDatabase(kind);
       const { url } = database;
-      await using desk = new Desk();
+      await using cli = new TestCli();
       await using holdfast = await openHoldfast(url);
       await start(holdfast.store, { id: "mailer-1", tasks: ["mail.send"], queues: ["mail"] });
-      const status = (...args: string[]) => desk.holdfast(["status", "--url", url, ...args]);
+      const status = (...args: string[]) => cli.holdfast(["status", "--url", url, ...args]);
       const well = await status();
       assert.deepEqual([well.code, well.stderr], [0, ""], well.stdout);
       assert.match(well.stdout, /^All is well\.\n1 worker, /);

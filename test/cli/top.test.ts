@@ -8,7 +8,7 @@ import { frame, sparkline, START, type Stats, still, type View } from "../../src
 import { widthOf } from "../../src/terminal/table.ts";
 import { jobIn } from "../support/jobs.ts";
 import { launcher } from "../support/package.ts";
-import { Desk } from "./command.ts";
+import { TestCli } from "./command.ts";
 
 const colors = createColors(false);
 
@@ -149,16 +149,16 @@ suite("a picture of holdfast top", () => {
 
 suite("holdfast top", () => {
   test("without a terminal it prints one picture, or one document", async () => {
-    await using desk = new Desk();
-    await using holdfast = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    await using holdfast = await openHoldfast(cli.url);
     await holdfast.enqueue("x", null, { queue: "mail" });
-    const said = await desk.holdfast(["top"]);
+    const said = await cli.holdfast(["top"]);
     assert.deepEqual([said.code, said.stderr], [0, ""]);
     assert.match(said.stdout, /^mail +1 /m);
     // A rate takes two looks, and there are no keys.
     assert.doesNotMatch(said.stdout, /ended|quit|▸/);
     assert.ok(!said.stdout.includes("\u001B"));
-    const { queues } = await desk.json(["top"]);
+    const { queues } = await cli.json(["top"]);
     assert.equal(queues[0].counts.pending, 1);
   });
 
@@ -166,9 +166,12 @@ suite("holdfast top", () => {
     spawnSync("script", ["--version"]).status !== 0 && "'script' of util-linux is not installed";
 
   /** Holds the terminal until it is told to stop, by a key or by a signal. */
-  async function onTerminal(desk: Desk, stop: (pid: number, key: (text: string) => void) => void) {
+  async function onTerminal(
+    cli: TestCli,
+    stop: (pid: number, key: (text: string) => void) => void,
+  ) {
     const command = `echo $$; exec ${process.execPath} ${launcher} top`;
-    const started = desk.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
+    const started = cli.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
     await started.says("q quit");
     const pid = Number(/\d+/.exec(started.said)?.[0]);
     stop(pid, (text) => started.child.stdin.write(text));
@@ -176,11 +179,11 @@ suite("holdfast top", () => {
   }
 
   test("opens a failed job and retries it, after asking", { skip: noScript }, async () => {
-    await using desk = new Desk();
-    await using holdfast = await openHoldfast(desk.url);
+    await using cli = new TestCli();
+    await using holdfast = await openHoldfast(cli.url);
     const id = await jobIn(holdfast.store, "failed");
     const command = `exec ${process.execPath} ${launcher} top`;
-    const started = desk.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
+    const started = cli.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
     const press = (key: string): boolean => started.child.stdin.write(key);
     await started.says("q quit");
     press("\u001B[D");
@@ -206,10 +209,10 @@ suite("holdfast top", () => {
     ["SIGTERM", 143, (pid: number) => process.kill(pid, "SIGTERM")],
   ] as const) {
     test(`gives the terminal back after ${how}`, { skip: noScript }, async () => {
-      await using desk = new Desk();
-      await using holdfast = await openHoldfast(desk.url);
+      await using cli = new TestCli();
+      await using holdfast = await openHoldfast(cli.url);
       await holdfast.enqueue("x", null);
-      const said = await onTerminal(desk, stop);
+      const said = await onTerminal(cli, stop);
       assert.equal(said.code, code, said.stdout);
       const entered = said.stdout.indexOf("\u001B[?1049h");
       assert.ok(entered !== -1);

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { Desk } from "./command.ts";
+import { TestCli } from "./command.ts";
 
 suite("filters with a name that does not exist", () => {
-  const desk = new Desk();
+  const cli = new TestCli();
   before(async () => {
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     await holdfast.enqueue("mail.send", 1, { queue: "mail" });
     await holdfast.enqueue("flaky", 1);
     const order = defineWorkflow({
@@ -19,7 +19,7 @@ suite("filters with a name that does not exist", () => {
     });
     await holdfast.workflows.start(order, { data: {}, actor: "ada" });
   });
-  after(() => desk[Symbol.asyncDispose]());
+  after(() => cli[Symbol.asyncDispose]());
 
   const said: readonly [args: string[], stdout: string][] = [
     [
@@ -49,15 +49,15 @@ suite("filters with a name that does not exist", () => {
   ];
   for (const [args, stdout] of said) {
     test(args.join(" "), async () => {
-      const { code, stdout: printed } = await desk.holdfast(args);
+      const { code, stdout: printed } = await cli.holdfast(args);
       assert.deepEqual([code, printed], [0, stdout]);
     });
   }
 
   test("for machines the answer has the same shape as ever", async () => {
-    assert.deepEqual(await desk.json(["items", "list", "--workflow", "ordr"]), { items: [] });
-    assert.deepEqual(await desk.json(["jobs", "--queue", "nosuch"]), { jobs: [], next: null });
-    const { action, status, matched, changed } = await desk.json(["retry", "--task", "flakyy"]);
+    assert.deepEqual(await cli.json(["items", "list", "--workflow", "ordr"]), { items: [] });
+    assert.deepEqual(await cli.json(["jobs", "--queue", "nosuch"]), { jobs: [], next: null });
+    const { action, status, matched, changed } = await cli.json(["retry", "--task", "flakyy"]);
     assert.deepEqual([action, status, matched, changed], ["retry", "done", 0, 0]);
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
-import { Desk, until, type Started } from "./command.ts";
+import { TestCli, until, type Started } from "./command.ts";
 
 const TASKS = `
 import { existsSync } from "node:fs";
@@ -29,21 +29,21 @@ export const obedient = defineTask({
 `;
 
 suite("holdfast work", () => {
-  let desk: Desk;
+  let cli: TestCli;
   let holdfast: Holdfast;
   let tasks: string;
   before(async () => {
-    desk = new Desk();
-    tasks = desk.tasks("tasks.ts", TASKS);
-    holdfast = await openHoldfast(desk.url);
+    cli = new TestCli();
+    tasks = cli.tasks("tasks.ts", TASKS);
+    holdfast = await openHoldfast(cli.url);
   });
   after(async () => {
     await holdfast.close();
-    await desk[Symbol.asyncDispose]();
+    await cli[Symbol.asyncDispose]();
   });
 
   async function work(...args: string[]): Promise<Started> {
-    const started = desk.start(["work", "--tasks", tasks, ...args], {
+    const started = cli.start(["work", "--tasks", tasks, ...args], {
       env: { HOLDFAST_LOG_LEVEL: "debug" },
     });
     await started.says("worker started");
@@ -55,7 +55,7 @@ suite("holdfast work", () => {
   }
 
   test("a process whose supervisor crashed before it was up stops by itself", async () => {
-    const started = desk.start(["work", "--tasks", tasks], { env: { HOLDFAST_CHILD: "1" } });
+    const started = cli.start(["work", "--tasks", tasks], { env: { HOLDFAST_CHILD: "1" } });
     const { code, stderr } = await started.ended;
     assert.equal(code, 0, stderr);
     assert.match(stderr, /SIGTERM: waiting up to/);
@@ -63,10 +63,10 @@ suite("holdfast work", () => {
 
   test("runs jobs, and enqueue --wait gets their results", async () => {
     const worker = await work();
-    const said = await desk.holdfast(["enqueue", "add", "[19,23]", "--wait", "20s"]);
+    const said = await cli.holdfast(["enqueue", "add", "[19,23]", "--wait", "20s"]);
     assert.equal(said.code, 0);
     assert.match(said.stdout, /^Enqueued add .*\n\{\n {2}"sum": 42\n\}\n$/);
-    const machine = await desk.json(["enqueue", "add", "[1,2]", "--wait", "20s"]);
+    const machine = await cli.json(["enqueue", "add", "[1,2]", "--wait", "20s"]);
     assert.deepEqual([machine.status, machine.result], ["done", { sum: 3 }]);
     worker.child.kill("SIGTERM");
     assert.equal((await worker.ended).code, 0);
@@ -74,10 +74,10 @@ suite("holdfast work", () => {
 
   test("a failed job gives exit code 1 to the command that waits for it, with its error", async () => {
     const worker = await work();
-    const said = await desk.holdfast(["enqueue", "refuse", "--wait", "20s"]);
+    const said = await cli.holdfast(["enqueue", "refuse", "--wait", "20s"]);
     assert.equal(said.code, 1);
     assert.match(said.stderr, /failed on attempt 1.*not today/);
-    const machine = await desk.holdfast(["enqueue", "refuse", "--wait", "20s", "--json"]);
+    const machine = await cli.holdfast(["enqueue", "refuse", "--wait", "20s", "--json"]);
     assert.equal(JSON.parse(machine.stdout).status, "failed");
     assert.equal(JSON.parse(machine.stderr).error.code, "JOB_FAILED");
     worker.child.kill("SIGTERM");
@@ -85,7 +85,7 @@ suite("holdfast work", () => {
   });
 
   test("a result that does not come in time is exit code 1, and the job stays", async () => {
-    const said = await desk.holdfast(["enqueue", "nobody", "--wait", "50ms", "--json"]);
+    const said = await cli.holdfast(["enqueue", "nobody", "--wait", "50ms", "--json"]);
     assert.equal(said.code, 1);
     const { error } = JSON.parse(said.stderr);
     assert.equal(error.code, "RESULT_TIMEOUT");
@@ -99,7 +99,7 @@ suite("holdfast work", () => {
     const newest = async () => (await holdfast.jobs.list({ task: "nobody" })).at(0)?.id ?? "";
     for (const more of [[], ["--json"]]) {
       const other = await newest();
-      const waiting = desk.start(["enqueue", "nobody", "--wait", "1h", ...more]);
+      const waiting = cli.start(["enqueue", "nobody", "--wait", "1h", ...more]);
       await until("it is accepted", async () => (await newest()) !== other);
       const id = await newest();
       waiting.child.kill("SIGINT");
@@ -112,7 +112,7 @@ suite("holdfast work", () => {
 
   test("the log is JSON lines on stderr, without what the jobs carry", async () => {
     const worker = await work();
-    const job = await holdfast.enqueue("wait", desk.file("swordfish", ""));
+    const job = await holdfast.enqueue("wait", cli.file("swordfish", ""));
     await job.result({ timeout: "20s" });
     worker.child.kill("SIGTERM");
     const { stdout, stderr } = await worker.ended;
@@ -128,13 +128,13 @@ suite("holdfast work", () => {
 
   test("SIGTERM lets the running job finish, and the exit code is 0", async () => {
     const worker = await work();
-    const file = desk.path("go");
+    const file = cli.path("go");
     const { id } = await holdfast.enqueue("wait", file);
     await worker.says(/"event":"job:started".*"task":"wait"/);
     worker.child.kill("SIGTERM");
     await worker.says("SIGTERM: waiting");
     assert.equal(await statusOf(id), "processing");
-    desk.file("go", "");
+    cli.file("go", "");
     const { code, signal } = await worker.ended;
     assert.deepEqual([code, signal], [0, null]);
     assert.equal(await statusOf(id), "done");
@@ -154,7 +154,7 @@ suite("holdfast work", () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     test(`a second ${signal} ends at once, and the job is left to its lease`, async () => {
       const worker = await work();
-      const { id } = await holdfast.enqueue("wait", desk.path("never"));
+      const { id } = await holdfast.enqueue("wait", cli.path("never"));
       await worker.says(/"event":"job:started".*"task":"wait"/);
       worker.child.kill(signal);
       await worker.says(`${signal}: waiting`);
@@ -175,7 +175,7 @@ suite("holdfast work", () => {
     const worker = await work();
     const { id } = await holdfast.enqueue("obedient", null);
     await worker.says(/"event":"job:started".*"task":"obedient"/);
-    const { jobs } = await desk.json(["cancel", id]);
+    const { jobs } = await cli.json(["cancel", id]);
     assert.deepEqual(jobs, [{ id, status: "processing" }]);
     await until("the job is cancelled", async () => (await statusOf(id)) === "cancelled");
     worker.child.kill("SIGTERM");
@@ -191,7 +191,7 @@ suite("holdfast work", () => {
       .find(({ msg }) => msg === "worker started");
     assert.deepEqual(started.queues, ["a", "b", "c"]);
     assert.match(started.worker, /^packer-/);
-    const wrong = await desk.holdfast(["work", "--tasks", tasks, "--concurrency", "0"]);
+    const wrong = await cli.holdfast(["work", "--tasks", tasks, "--concurrency", "0"]);
     assert.deepEqual([wrong.code, wrong.stdout], [2, ""]);
     assert.match(wrong.stderr, /concurrency.*1 to 1000/);
   });

@@ -4,32 +4,32 @@ import type { WorkerRecord } from "../../src/app/ops.ts";
 import { openHoldfast } from "../../src/index.ts";
 import type { Colors } from "../../src/terminal/terminal.ts";
 import { workerTable } from "../../src/registry/table.ts";
-import { assertRefused, Desk, until, type Started } from "./command.ts";
+import { assertRefused, TestCli, until, type Started } from "./command.ts";
 
 const TASKS = `export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });`;
 
 suite("holdfast workers", () => {
-  let desk: Desk;
+  let cli: TestCli;
   let worker: Started;
   before(async () => {
-    desk = new Desk();
-    const tasks = desk.tasks("tasks.ts", TASKS);
-    worker = desk.start(["work", "--tasks", tasks, "--name", "mailer", "--heartbeat", "200ms"], {
+    cli = new TestCli();
+    const tasks = cli.tasks("tasks.ts", TASKS);
+    worker = cli.start(["work", "--tasks", tasks, "--name", "mailer", "--heartbeat", "200ms"], {
       env: { BUILD_ID: "3f2a91c" },
     });
     await worker.says("worker started");
   });
-  after(() => desk[Symbol.asyncDispose]());
+  after(() => cli[Symbol.asyncDispose]());
 
   async function only(): Promise<WorkerRecord> {
-    const { workers } = await desk.json(["workers"]);
+    const { workers } = await cli.json(["workers"]);
     assert.equal(workers.length, 1);
     return workers[0];
   }
 
   test("lists the workers, and every field as JSON", async () => {
     const row = await only();
-    const { stdout } = await desk.holdfast(["workers"]);
+    const { stdout } = await cli.holdfast(["workers"]);
     assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
     assert.match(stdout, new RegExp(`${row.id} +running +3f2a91c `));
     assert.deepEqual(
@@ -40,7 +40,7 @@ suite("holdfast workers", () => {
 
   test("shows everything about one", async () => {
     const { id } = await only();
-    const { stdout } = await desk.holdfast(["workers", "show", id]);
+    const { stdout } = await cli.holdfast(["workers", "show", id]);
     assert.match(stdout, new RegExp(`^${id}\n`));
     for (const word of ["status", "version", "process", "queues", "seen", "jobs", "memory"]) {
       assert.match(stdout, new RegExp(`^  ${word} `, "m"));
@@ -50,15 +50,15 @@ suite("holdfast workers", () => {
 
   test("pauses workers and has them go on", async () => {
     const { id } = await only();
-    const paused = await desk.holdfast(["workers", "pause", "--type", "mailer"]);
+    const paused = await cli.holdfast(["workers", "pause", "--type", "mailer"]);
     assert.equal(paused.stdout, `${id} is paused\n`);
-    assert.match((await desk.holdfast(["workers"])).stdout, / paused /);
-    const { id: job } = await desk.json(["enqueue", "add", "[1,2]"]);
+    assert.match((await cli.holdfast(["workers"])).stdout, / paused /);
+    const { id: job } = await cli.json(["enqueue", "add", "[1,2]"]);
     await worker.says("worker paused");
-    await desk.json(["workers", "resume", id]);
+    await cli.json(["workers", "resume", id]);
     await worker.says("worker resumed");
     await until("the job is done", async () => {
-      const { job: view } = await desk.json(["job", job]);
+      const { job: view } = await cli.json(["job", job]);
       return view.status === "done";
     });
   });
@@ -71,60 +71,56 @@ suite("holdfast workers", () => {
         /serves the queue 'slow': the workers that know 'add' serve 'default'/,
       ],
     ] as const) {
-      const { code, stdout, stderr } = await desk.holdfast(["enqueue", ...args]);
+      const { code, stdout, stderr } = await cli.holdfast(["enqueue", ...args]);
       assert.equal(code, 0, stderr);
       assert.match(stdout, /^Enqueued/);
       assert.match(stderr, words);
-      const accepted = await desk.json(["enqueue", ...args]);
+      const accepted = await cli.json(["enqueue", ...args]);
       assert.equal(accepted.runnable, false);
-      await desk.json(["cancel", accepted.id, stdout.trim().split(" ").at(-1) ?? ""]);
+      await cli.json(["cancel", accepted.id, stdout.trim().split(" ").at(-1) ?? ""]);
     }
     // A program that takes leases may run it, even if it has nothing to do at the moment.
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(cli.url);
     await holdfast.leases.acquire({ worker: "py-1", queues: ["snakes"] });
-    const snake = await desk.json(["enqueue", "py.add", "--queue", "snakes"]);
+    const snake = await cli.json(["enqueue", "py.add", "--queue", "snakes"]);
     assert.equal(snake.runnable, true);
-    await desk.json(["cancel", snake.id]);
-    const known = await desk.holdfast(["enqueue", "add", "[1,2]", "--wait", "20s"]);
+    await cli.json(["cancel", snake.id]);
+    const known = await cli.holdfast(["enqueue", "add", "[1,2]", "--wait", "20s"]);
     assert.deepEqual([known.code, known.stderr], [0, ""]);
   });
 
   test("says what no live worker can run, and which versions differ", async () => {
     const env = { BUILD_ID: "77b0c1d" };
-    const { id } = await desk.json(["enqueue", "add@2", "[1,2]"], { env });
-    const { stdout } = await desk.holdfast(["workers"]);
+    const { id } = await cli.json(["enqueue", "add@2", "[1,2]"], { env });
+    const { stdout } = await cli.holdfast(["workers"]);
     assert.match(stdout, /^Version 77b0c1d enqueued .+ ago, but no worker runs this version\.$/m);
     assert.match(stdout, /^No live worker runs add@2 \(queue default\): 1 job, waiting for /m);
-    const { drift, unclaimable } = await desk.json(["workers"]);
+    const { drift, unclaimable } = await cli.json(["workers"]);
     assert.deepEqual([drift.workers, drift.enqueuers[0].version], [[], "77b0c1d"]);
     // The whole hash of the commit that the worker runs.
     const whole = { BUILD_ID: "3f2a91c0d4e5b6a79881726354f0e1d2c3b4a596" };
-    await desk.json(["enqueue", "add", "[1,2]"], { env: whole });
-    assert.equal((await desk.json(["workers"])).drift.enqueuers.length, 1);
+    await cli.json(["enqueue", "add", "[1,2]"], { env: whole });
+    assert.equal((await cli.json(["workers"])).drift.enqueuers.length, 1);
     assert.deepEqual([unclaimable[0].task, unclaimable[0].jobs], ["add@2", 1]);
-    assert.match((await desk.holdfast(["job", id])).stdout, /^  waits +for a worker/m);
-    assert.equal((await desk.json(["job", id])).job.runnable, false);
-    await desk.json(["cancel", id]);
+    assert.match((await cli.holdfast(["job", id])).stdout, /^  waits +for a worker/m);
+    assert.equal((await cli.json(["job", id])).job.runnable, false);
+    await cli.json(["cancel", id]);
   });
 
   test("shows the limit of a type, and changes it when no active worker is in the way", async () => {
-    const shown = await desk.holdfast(["workers", "limit"]);
+    const shown = await cli.holdfast(["workers", "limit"]);
     assert.match(shown.stdout, /^mailer +none +1$/m);
-    assert.deepEqual((await desk.json(["workers", "limit", "mailer"])).types, [
+    assert.deepEqual((await cli.json(["workers", "limit", "mailer"])).types, [
       { type: "mailer", slots: null, active: 1 },
     ]);
     const { id } = await only();
-    const refused = await desk.holdfast(["workers", "limit", "mailer", "1"]);
+    const refused = await cli.holdfast(["workers", "limit", "mailer", "1"]);
     assertRefused(refused, 1, /active workers do not fit/, new RegExp(id));
     for (const wrong of ["0", "1001", "two"]) {
-      assertRefused(
-        await desk.holdfast(["workers", "limit", "mailer", wrong]),
-        2,
-        /from 1 to 1000/,
-      );
+      assertRefused(await cli.holdfast(["workers", "limit", "mailer", wrong]), 2, /from 1 to 1000/);
     }
-    assertRefused(await desk.holdfast(["workers", "limit", "maler", "1"]), 4, /'maler'/);
-    assertRefused(await desk.holdfast(["workers", "limit", "maler"]), 4, /'maler'/);
+    assertRefused(await cli.holdfast(["workers", "limit", "maler", "1"]), 4, /'maler'/);
+    assertRefused(await cli.holdfast(["workers", "limit", "maler"]), 4, /'maler'/);
   });
 
   test("takes the beginning of an id, and shows ids short where there is little room", async () => {
@@ -136,56 +132,56 @@ suite("holdfast workers", () => {
       colors: plain,
     });
     assert.match(narrow[1] ?? "", new RegExp(`^${short} +running +3f2a91c +\\S+ +\\d+ +\\d+$`));
-    assert.match((await desk.holdfast(["workers", "show", short])).stdout, new RegExp(`^${id}\n`));
-    assert.equal((await desk.json(["workers", "resume", "mailer-"])).workers[0], id);
+    assert.match((await cli.holdfast(["workers", "show", short])).stdout, new RegExp(`^${id}\n`));
+    assert.equal((await cli.json(["workers", "resume", "mailer-"])).workers[0], id);
   });
 
   test("refuses an ambiguous target, and says when no worker matches", async () => {
-    assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
+    assertRefused(await cli.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();
-    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Pass exactly one of/);
-    assertRefused(await desk.holdfast(["workers", "stop", "nobody"]), 4, /Worker nobody not found/);
-    assertRefused(await desk.holdfast(["workers", "drain", "--type", "x"]), 4, /'x'/);
-    assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /Worker nobody not found/);
+    assertRefused(await cli.holdfast(["workers", "stop", id, "--all"]), 2, /Pass exactly one of/);
+    assertRefused(await cli.holdfast(["workers", "stop", "nobody"]), 4, /Worker nobody not found/);
+    assertRefused(await cli.holdfast(["workers", "drain", "--type", "x"]), 4, /'x'/);
+    assertRefused(await cli.holdfast(["workers", "show", "nobody"]), 4, /Worker nobody not found/);
   });
 
   test("shows a worker that was killed as dead, with the jobs that it holds", async () => {
-    const tasks = desk.tasks(
+    const tasks = cli.tasks(
       "stay.ts",
       'export const stay = defineTask({ name: "stay", run: () => new Promise(() => {}) });',
     );
-    const killed = desk.start(["work", "--tasks", tasks, "--name", "victim"]);
+    const killed = cli.start(["work", "--tasks", tasks, "--name", "victim"]);
     await killed.says("worker started");
-    const { id: job } = await desk.json(["enqueue", "stay"]);
-    const runs = async () => (await desk.json(["job", job])).job.status === "processing";
+    const { id: job } = await cli.json(["enqueue", "stay"]);
+    const runs = async () => (await cli.json(["job", job])).job.status === "processing";
     await until("the job runs", runs);
     // The other worker, which would close its row, is frozen; on another host it would be as blind.
     worker.child.kill("SIGSTOP");
     killed.child.kill("SIGKILL");
     await killed.ended;
-    const { stdout } = await desk.holdfast(["workers", "--type", "victim"]);
+    const { stdout } = await cli.holdfast(["workers", "--type", "victim"]);
     assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
     // Nothing says which build it is, and neither does the name that was made up for it.
     assert.match(stdout, /^victim-\S+ +gone +– +\S+ +1 +0 /m);
-    const shown = (await desk.holdfast(["job", job])).stdout;
+    const shown = (await cli.holdfast(["job", job])).stdout;
     assert.match(shown, /worker +victim-\S+ \(gone: another worker will reclaim the job\)/);
-    assert.match((await desk.holdfast(["leases"])).stdout, / victim-\S+ \(gone\) /);
+    assert.match((await cli.holdfast(["leases"])).stdout, / victim-\S+ \(gone\) /);
     worker.child.kill("SIGCONT");
     await until("its row is closed", async () => {
-      const { workers } = await desk.json(["workers", "list", "--type", "victim"]);
+      const { workers } = await cli.json(["workers", "list", "--type", "victim"]);
       return workers.length === 0;
     });
-    await desk.json(["cancel", job]);
+    await cli.json(["cancel", job]);
   });
 
   test("stops a worker, whose process then ends well", async () => {
     const { id } = await only();
-    await desk.json(["workers", "stop", id]);
+    await cli.json(["workers", "stop", id]);
     assert.equal((await worker.ended).code, 0);
-    const { workers } = await desk.json(["workers", "list", "--all", "--type", "mailer"]);
+    const { workers } = await cli.json(["workers", "list", "--all", "--type", "mailer"]);
     assert.deepEqual([workers[0].status, workers[0].reason], ["stopped", "asked"]);
-    assert.equal((await desk.holdfast(["workers", "--type", "mailer"])).stdout, "No workers.\n");
-    const limited = await desk.holdfast([
+    assert.equal((await cli.holdfast(["workers", "--type", "mailer"])).stdout, "No workers.\n");
+    const limited = await cli.holdfast([
       "workers",
       "limit",
       "mailer",
@@ -194,18 +190,18 @@ suite("holdfast workers", () => {
       "two hosts",
     ]);
     assert.equal(limited.stdout, "The limit of 'mailer' is now 2 slots; it was no limit.\n");
-    assert.deepEqual(await desk.json(["workers", "limit", "mailer", "2"]), {
+    assert.deepEqual(await cli.json(["workers", "limit", "mailer", "2"]), {
       type: "mailer",
       from: 2,
       to: 2,
     });
-    const { lines } = await desk.json(["audit"]);
+    const { lines } = await cli.json(["audit"]);
     const { action, subject, reason, detail } = lines.at(-1);
     assert.deepEqual(
       [action, subject, reason, detail],
       ["worker.limit", "type mailer", "two hosts", '{"from":null,"to":2}'],
     );
-    const { stdout } = await desk.holdfast(["audit"]);
+    const { stdout } = await cli.holdfast(["audit"]);
     assert.match(stdout, /worker\.limit +type mailer +none → 2 +two hosts/);
   });
 });

@@ -92,7 +92,7 @@ export async function findingsOn(page: Page): Promise<string[]> {
 }
 
 /** A shop, its server, and pages that look at it. */
-export class Desk implements AsyncDisposable {
+export class TestServer implements AsyncDisposable {
   readonly holdfast: Holdfast;
   readonly shop: Shop;
   #server: Server | null = null;
@@ -107,14 +107,14 @@ export class Desk implements AsyncDisposable {
     this.#limits = limits;
   }
 
-  static async open(url = "sqlite::memory:", limits: Partial<Limits> = {}): Promise<Desk> {
+  static async open(url = "sqlite::memory:", limits: Partial<Limits> = {}): Promise<TestServer> {
     const holdfast = await openHoldfast(url, { logger: SILENT });
-    const desk = new Desk(holdfast, await openShop(holdfast), limits);
-    await desk.startServer();
-    desk.#visitors = new Visitors(desk.url);
+    const dashboard = new TestServer(holdfast, await openShop(holdfast), limits);
+    await dashboard.startServer();
+    dashboard.#visitors = new Visitors(dashboard.url);
     const findings = await new Doctor(holdfast).quick();
-    desk.seen = { at: Date.now(), counts: null, minutes: [], findings, canaries: [] };
-    return desk;
+    dashboard.seen = { at: Date.now(), counts: null, minutes: [], findings, canaries: [] };
+    return dashboard;
   }
 
   get url(): string {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "../../src/database/sql.ts";
 import { missing } from "../support/servers.ts";
-import { Desk } from "./browser.ts";
+import { TestServer } from "./browser.ts";
 import { writeHistory } from "./history.ts";
 
 const MINUTE_MS = 60_000;
@@ -14,11 +14,11 @@ interface Told {
 }
 
 test("a written day agrees with itself", { skip: missing("chromium") }, async () => {
-  await using desk = await Desk.open();
-  const { store } = desk.holdfast;
-  await writeHistory(desk.holdfast, desk.shop.worker, { minutes: 90, perMinute: 20 });
+  await using dashboard = await TestServer.open();
+  const { store } = dashboard.holdfast;
+  await writeHistory(dashboard.holdfast, dashboard.shop.worker, { minutes: 90, perMinute: 20 });
   const ask = async <T>(path: string): Promise<T> =>
-    (await (await fetch(`${desk.url}api/v1/${path}`)).json()) as T;
+    (await (await fetch(`${dashboard.url}api/v1/${path}`)).json()) as T;
   // The minute that is not over, and the 59 before it.
   const from = Math.floor((await store.db.clock()) / MINUTE_MS) * MINUTE_MS - 59 * MINUTE_MS;
   const ended = await store.db.engine.all<{ status: string; n: number; lately: number }>(sql`

@@ -4,7 +4,7 @@ import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
-import { closeBrowser, Desk, findingsOn } from "./browser.ts";
+import { closeBrowser, TestServer, findingsOn } from "./browser.ts";
 import { type View, viewsOf } from "./views.ts";
 
 const THEMES = ["light", "dark"] as const;
@@ -15,33 +15,33 @@ async function see(page: Page, { shows }: View): Promise<void> {
 }
 
 describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
-  let desk: Desk;
+  let dashboard: TestServer;
   before(async () => {
-    desk = await Desk.open();
+    dashboard = await TestServer.open();
   });
   after(async () => {
-    await desk[Symbol.asyncDispose]();
+    await dashboard[Symbol.asyncDispose]();
     await closeBrowser();
   });
 
   test("each shows what it is for, by its own address, and the browser has no complaint", async () => {
-    const page = await desk.page();
-    for (const view of viewsOf(desk.shop)) {
-      await page.goto(desk.url + view.path);
+    const page = await dashboard.page();
+    for (const view of viewsOf(dashboard.shop)) {
+      await page.goto(dashboard.url + view.path);
       await see(page, view);
       assert.match(await page.title(), /· Holdfast$/, view.name);
     }
-    await desk.closePages();
-    desk.assertNoComplaints();
+    await dashboard.closePages();
+    dashboard.assertNoComplaints();
   });
 
   test("axe-core finds nothing, in light and dark, on wide and narrow screens", async () => {
     const cases = THEMES.flatMap((theme) =>
-      WIDTHS.flatMap((width) => viewsOf(desk.shop).map((view) => ({ theme, width, view }))),
+      WIDTHS.flatMap((width) => viewsOf(dashboard.shop).map((view) => ({ theme, width, view }))),
     );
     const findings: string[] = [];
     for (const { theme, width, view } of everyNth(48, cases, "axe")) {
-      const page = await desk.page(view.path, {
+      const page = await dashboard.page(view.path, {
         colorScheme: theme,
         viewport: { width, height: 900 },
         bypassCSP: true,
@@ -49,20 +49,20 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
       await see(page, view);
       const found = await findingsOn(page);
       findings.push(...found.map((one) => `${view.name}, ${theme}, ${width} px: ${one}`));
-      await desk.closePages();
+      await dashboard.closePages();
     }
     assert.deepEqual(findings, []);
   });
 
   test("nothing is wider than a phone", async () => {
-    const views = viewsOf(desk.shop);
-    const page = await desk.page("", { viewport: { width: 375, height: 812 } });
+    const views = viewsOf(dashboard.shop);
+    const page = await dashboard.page("", { viewport: { width: 375, height: 812 } });
     for (const view of everyNth(6, views, "phone")) {
-      await page.goto(desk.url + view.path);
+      await page.goto(dashboard.url + view.path);
       await see(page, view);
       const width = await page.evaluate("document.documentElement.scrollWidth");
       assert.equal(width, 375, view.name);
     }
-    await desk.closePages();
+    await dashboard.closePages();
   });
 });

@@ -5,7 +5,7 @@ import mysql from "mysql2/promise";
 import { Client } from "pg";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
-import { closeBrowser, Desk } from "./browser.ts";
+import { closeBrowser, TestServer } from "./browser.ts";
 
 /** How long a statement of the page may take here. */
 const READ_MS = 400;
@@ -36,16 +36,16 @@ for (const [engine, hold] of ENGINES) {
   describe(`a slow database, ${engine}`, { skip }, () => {
     test("the database stops the statement, the page says so, and recovers when it answers", async () => {
       const database = await scratchDatabase(engine);
-      const desk = await Desk.open(database.url, { readMs: READ_MS });
+      const dashboard = await TestServer.open(database.url, { readMs: READ_MS });
       try {
-        const page = await desk.page("audit");
+        const page = await dashboard.page("audit");
         await page.getByText("queue.pause").waitFor();
         // A page reads again when something happens.
-        const happen = () => desk.holdfast.enqueue("nobody.runs.this", {});
+        const happen = () => dashboard.holdfast.enqueue("nobody.runs.this", {});
         const release = await hold(database.url);
         try {
           const begunAt = performance.now();
-          const response = await fetch(`${desk.url}api/v1/audit`);
+          const response = await fetch(`${dashboard.url}api/v1/audit`);
           const { code, detail } = (await response.json()) as { code: string; detail: string };
           assert.deepEqual([response.status, code], [503, "TOOK_TOO_LONG"]);
           assert.match(detail, /took longer than 0.4 s, so the request was stopped/);
@@ -59,9 +59,9 @@ for (const [engine, hold] of ENGINES) {
         await happen();
         await page.getByText(/The database took longer/).waitFor({ state: "detached" });
         assert.equal(await page.getByText("queue.pause").count(), 1);
-        desk.complaints.length = 0; // 503 is logged by the browser.
+        dashboard.complaints.length = 0; // 503 is logged by the browser.
       } finally {
-        await desk[Symbol.asyncDispose]();
+        await dashboard[Symbol.asyncDispose]();
         await database.drop();
         await closeBrowser();
       }

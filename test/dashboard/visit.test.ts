@@ -5,7 +5,7 @@ import { Tokens } from "../../src/tokens/tokens.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
-import { closeBrowser, Desk } from "./browser.ts";
+import { closeBrowser, TestServer } from "./browser.ts";
 import { HOSTILE, hostileShop } from "./hostile.ts";
 import { viewsOf } from "./views.ts";
 
@@ -18,18 +18,18 @@ function withoutRefusals(complaints: readonly string[]): readonly string[] {
 }
 
 describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
-  let desk: Desk;
+  let dashboard: TestServer;
   before(async () => {
-    desk = await Desk.open();
+    dashboard = await TestServer.open();
   });
   after(async () => {
-    await desk[Symbol.asyncDispose]();
+    await dashboard[Symbol.asyncDispose]();
     await closeBrowser();
   });
 
   test("the keyboard alone retries a job and stops a worker", async () => {
-    const { failed } = desk.shop.ids;
-    const page = await desk.page("");
+    const { failed } = dashboard.shop.ids;
+    const page = await dashboard.page("");
     const press = async (...keys: readonly string[]): Promise<void> => {
       for (const key of keys) await page.keyboard.press(key);
     };
@@ -48,9 +48,12 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await press("Escape", "j", "Enter");
     await page.waitForURL(new RegExp(failed));
     await page.getByRole("button", { name: /^Retry/ }).waitFor();
-    const { epoch } = (await desk.holdfast.jobs.get(failed))!;
+    const { epoch } = (await dashboard.holdfast.jobs.get(failed))!;
     await press("r");
-    await until("it runs again", async () => (await desk.holdfast.jobs.get(failed))!.epoch > epoch);
+    await until(
+      "it runs again",
+      async () => (await dashboard.holdfast.jobs.get(failed))!.epoch > epoch,
+    );
     await press("g", "w");
     await page.getByRole("heading", { name: "Workers" }).waitFor();
     await page
@@ -63,22 +66,25 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await press("Enter");
     await until(
       "it is told to stop",
-      async () => (await desk.holdfast.workers.list({}))[0]?.desiredState === "stop",
+      async () => (await dashboard.holdfast.workers.list({}))[0]?.desiredState === "stop",
     );
     assert.equal(
-      (await desk.holdfast.audit.list({ subject: `worker ${desk.shop.worker.id}`, limit: 5 })).at(
-        -1,
-      )?.reason,
+      (
+        await dashboard.holdfast.audit.list({
+          subject: `worker ${dashboard.shop.worker.id}`,
+          limit: 5,
+        })
+      ).at(-1)?.reason,
       "by keyboard",
     );
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await press("?");
     await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
-    await desk.closePages();
+    await dashboard.closePages();
   });
 
   test("going back restores the place, the filter and the selection", async () => {
-    const page = await desk.page("jobs?status=pending", {
+    const page = await dashboard.page("jobs?status=pending", {
       viewport: { width: 1_440, height: 500 },
     });
     await page
@@ -92,11 +98,11 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await page.getByText("1 selected").waitFor();
     assert.match(page.url(), /status=pending/);
     await until("it has scrolled back", async () => (await page.evaluate<number>("scrollY")) > 0);
-    await desk.closePages();
+    await dashboard.closePages();
   });
 
   test("contended locks, findings of the monitor and the state of the audit log are shown", async () => {
-    const page = await desk.page("locks");
+    const page = await dashboard.page("locks");
     await page.getByText("stock is contended: 8 time-outs").waitFor();
     const cells = page.getByRole("img", { name: /^stock: waits of at most .* 8 time-outs$/ });
     await cells.focus();
@@ -105,24 +111,24 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await page.getByRole("link", { name: "7 d" }).click();
     await page.getByText("Wait for a lock, p99 by 2 h").waitFor();
 
-    await page.goto(`${desk.url}alerts`);
+    await page.goto(`${dashboard.url}alerts`);
     await page.getByText(/blocked by an effect in doubt/).waitFor();
     await page.getByText(/Check in the external system/).waitFor();
 
-    await page.goto(`${desk.url}audit`);
+    await page.goto(`${dashboard.url}audit`);
     await page.getByRole("button", { name: "Verify the log" }).click();
     await page.getByText(/^The log is whole: \d+ lines verified/).waitFor();
-    await desk.closePages();
+    await dashboard.closePages();
   });
 
   test("a restart of the server is told, and the page recovers by itself", async () => {
-    const page = await desk.page("");
+    const page = await dashboard.page("");
     await page.clock.install();
-    await desk.stopServer();
+    await dashboard.stopServer();
     await page.clock.runFor(20_000);
     await page.getByText(/No connection to Holdfast for/).waitFor();
     assert.equal(await page.getByText("It is not known how things are right now.").count(), 1);
-    await desk.startServer();
+    await dashboard.startServer();
     await page.clock.runFor(9_000);
     await page
       .getByText(/The connection is back|is paused/)
@@ -132,34 +138,38 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       await page.clock.runFor(500);
       return (await page.getByText(/No connection to Holdfast for/).count()) === 0;
     });
-    await desk.closePages();
-    desk.complaints.length = 0; // Requests failed, as they should.
+    await dashboard.closePages();
+    dashboard.complaints.length = 0; // Requests failed, as they should.
   });
 
   test("an address with the name of a property of objects does not exist, and says so", async () => {
-    const page = await desk.page("");
+    const page = await dashboard.page("");
     for (const path of ["constructor", "__proto__", "toString", "hasOwnProperty", "no/such/page"]) {
-      await page.goto(desk.url + path);
+      await page.goto(dashboard.url + path);
       await page.getByRole("heading", { level: 1, name: "This page does not exist" }).waitFor();
     }
     for (const status of ["constructor", "__proto__"]) {
-      await page.goto(`${desk.url}jobs?status=${status}&state=${status}&range=${status}`);
+      await page.goto(`${dashboard.url}jobs?status=${status}&state=${status}&range=${status}`);
       await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
     }
-    desk.complaints.splice(0, Number.POSITIVE_INFINITY, ...withoutRefusals(desk.complaints));
-    await desk.closePages();
-    desk.assertNoComplaints();
+    dashboard.complaints.splice(
+      0,
+      Number.POSITIVE_INFINITY,
+      ...withoutRefusals(dashboard.complaints),
+    );
+    await dashboard.closePages();
+    dashboard.assertNoComplaints();
   });
 
   test("a job that does not exist is asked for once, and its page has a heading", async () => {
     const missingJob = "01890000-0000-7000-8000-000000000000";
-    const page = await desk.page("");
+    const page = await dashboard.page("");
     await page.clock.install();
     let asked = 0;
     page.on("request", (request) => {
       if (request.url().endsWith(`jobs/${missingJob}/story`)) asked += 1;
     });
-    await page.goto(`${desk.url}jobs/${missingJob}`);
+    await page.goto(`${dashboard.url}jobs/${missingJob}`);
     await page.getByText(`There is no job ${missingJob}`).waitFor();
     await page.getByRole("heading", { level: 1, name: "Job" }).waitFor();
     await page.clock.runFor(60_000);
@@ -168,22 +178,22 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     const untilThen = asked;
     await page.getByRole("button", { name: "Try again" }).first().click();
     await until("it is asked again", () => asked > untilThen);
-    await desk.closePages();
-    desk.complaints.length = 0; // 404 is logged by the browser.
+    await dashboard.closePages();
+    dashboard.complaints.length = 0; // 404 is logged by the browser.
   });
 
   test("hostile texts in every field stay text", async () => {
-    await hostileShop(desk.holdfast);
-    const jobs = await desk.holdfast.jobs.list({ limit: 200 });
+    await hostileShop(dashboard.holdfast);
+    const jobs = await dashboard.holdfast.jobs.list({ limit: 200 });
     const hostile = jobs.filter(({ tags }) => tags.includes("hostile"));
     const paths = [
-      ...viewsOf(desk.shop).map(({ path }) => path),
+      ...viewsOf(dashboard.shop).map(({ path }) => path),
       ...hostile.map(({ id }) => `jobs/${id}`),
       `jobs?task=${encodeURIComponent(HOSTILE[0] ?? "")}`,
     ];
-    const page = await desk.page("");
+    const page = await dashboard.page("");
     for (const path of everyNth(4, paths, "hostile")) {
-      await page.goto(desk.url + path);
+      await page.goto(dashboard.url + path);
       await page.locator("h1").first().waitFor();
       await page.waitForTimeout(30);
       const harm = await page.evaluate(
@@ -191,12 +201,12 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       );
       assert.deepEqual(harm, { ran: false, made: 0 }, path);
     }
-    await desk.closePages();
-    desk.assertNoComplaints();
+    await dashboard.closePages();
+    dashboard.assertNoComplaints();
   });
 
   test("with a token, a viewer signs in, sees everything, and has no button that changes anything", async () => {
-    await using own = await Desk.open();
+    await using own = await TestServer.open();
     const { store, runtime } = own.holdfast;
     const tokens = new Tokens({ store, runtime });
     const viewer = await tokens.create({ name: "ada", role: "viewer" });

@@ -12,7 +12,7 @@ import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { ServerProcess } from "./child.ts";
-import { Desk, send } from "./client.ts";
+import { TestServer, send } from "./client.ts";
 import { tally } from "./shop.ts";
 
 const folder = tempFolder();
@@ -46,24 +46,24 @@ for (const kind of KINDS) {
     }
 
     test("a move whose answer was lost is not made again", async () => {
-      await using desk = await Desk.open(scratch.url, { workflows: [tally] });
-      const { store } = desk.holdfast;
-      const id = await newItem(desk.holdfast);
+      await using api = await TestServer.open(scratch.url, { workflows: [tally] });
+      const { store } = api.holdfast;
+      const id = await newItem(api.holdfast);
       const path = `/api/v1/items/${id}/moves`;
       const change = store.items.change.bind(store.items);
       store.items.change = async (asked) => {
         await change(asked);
         throw new OutcomeUnknownError({ store: "the database", session: null });
       };
-      const lost = await desk.post(path, body, 503, { headers });
+      const lost = await api.post(path, body, 503, { headers });
       assert.equal(lost.code, "OUTCOME_UNKNOWN");
       store.items.change = change;
       // Another operator moves the item; it has another revision by then.
-      await desk.post(path, { move: "count" });
-      const again = await desk.post(path, body, 200, { headers });
+      await api.post(path, { move: "count" });
+      const again = await api.post(path, body, 200, { headers });
       assert.equal(again.item.revision, 3);
-      assert.equal((await desk.post(path, body, 200, { headers })).item.revision, 3);
-      assert.equal(await counted(desk.holdfast, id), 2);
+      assert.equal((await api.post(path, body, 200, { headers })).item.revision, 3);
+      assert.equal(await counted(api.holdfast, id), 2);
     });
 
     test("a move whose server dies after the commit is not made again", async () => {
@@ -116,31 +116,31 @@ for (const kind of KINDS) {
     });
 
     test("when many clients find an abandoned request, one carries it out, and all get its response", async () => {
-      await using desk = await Desk.open(scratch.url, { workflows: [tally] });
-      const { store } = desk.holdfast;
-      const id = await newItem(desk.holdfast);
+      await using api = await TestServer.open(scratch.url, { workflows: [tally] });
+      const { store } = api.holdfast;
+      const id = await newItem(api.holdfast);
       const path = `/api/v1/items/${id}/moves`;
       const key = { "idempotency-key": "many" };
       const change = store.items.change.bind(store.items);
       store.items.change = async () => {
         throw new OutcomeUnknownError({ store: "the database", session: null });
       };
-      await desk.post(path, body, 503, { headers: key });
+      await api.post(path, body, 503, { headers: key });
       let begun = 0;
       store.items.change = (asked) => {
         begun += 1;
         return change(asked);
       };
       const replies = await Promise.all(
-        Array.from({ length: 6 }, () => desk.post(path, body, 200, { headers: key })),
+        Array.from({ length: 6 }, () => api.post(path, body, 200, { headers: key })),
       );
       assert.deepEqual(new Set(replies.map(({ item }) => item.revision)), new Set([2]));
-      assert.deepEqual([begun, await counted(desk.holdfast, id)], [1, 1]);
+      assert.deepEqual([begun, await counted(api.holdfast, id)], [1, 1]);
     });
 
     test("a completed retry is reported as such, although the job has failed again meanwhile", async () => {
-      await using desk = await Desk.open(scratch.url);
-      const { store } = desk.holdfast;
+      await using api = await TestServer.open(scratch.url);
+      const { store } = api.holdfast;
       const id = await jobIn(store, "failed");
       const retry = store.jobs.retry.bind(store.jobs);
       store.jobs.retry = async (...args) => {
@@ -149,17 +149,17 @@ for (const kind of KINDS) {
       };
       const path = `/api/v1/jobs/${id}/retry`;
       const key = { "idempotency-key": "retry" };
-      await desk.post(path, {}, 503, { headers: key });
+      await api.post(path, {}, 503, { headers: key });
       store.jobs.retry = retry;
       await settleOne(store, failed(await claimOne(store)));
-      assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), {
+      assert.deepEqual(await api.post(path, {}, 200, { headers: key }), {
         id,
         status: "pending",
         called: [],
       });
       // It was tried again once, and that came to nothing.
-      assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "failed");
-      const { lines } = await desk.get(`/api/v1/audit?subject=${encodeURIComponent(`job ${id}`)}`);
+      assert.equal((await api.get(`/api/v1/jobs/${id}`)).job.status, "failed");
+      const { lines } = await api.get(`/api/v1/audit?subject=${encodeURIComponent(`job ${id}`)}`);
       assert.equal(lines.length, 1);
     });
   });

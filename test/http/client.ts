@@ -30,7 +30,7 @@ export interface Asked {
   readonly token?: string;
 }
 
-export class Desk implements AsyncDisposable {
+export class TestServer implements AsyncDisposable {
   readonly holdfast: Holdfast;
   readonly server: Server;
   /** Everything that was logged, as text. */
@@ -47,11 +47,11 @@ export class Desk implements AsyncDisposable {
   static async open(
     url = "sqlite::memory:",
     parts: Partial<Omit<ServerParts, "holdfast">> = {},
-  ): Promise<Desk> {
+  ): Promise<TestServer> {
     const log: string[] = [];
     const holdfast = await openHoldfast(url);
     const server = await startServer({ holdfast, port: 0, logger: keeping(log), ...parts });
-    return new Desk({ holdfast, server, log });
+    return new TestServer({ holdfast, server, log });
   }
 
   async ask(path: string, asked: Asked = {}): Promise<Reply> {

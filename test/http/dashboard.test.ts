@@ -12,7 +12,7 @@ import {
 } from "../../src/app/dashboard.ts";
 import { Assets } from "../../src/dashboard/assets.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { type Asked, Desk, type Reply, send } from "./client.ts";
+import { type Asked, TestServer, type Reply, send } from "./client.ts";
 
 const FILES = new Map(
   Object.entries({
@@ -26,24 +26,24 @@ const FILES = new Map(
 const pages = new Assets(async () => FILES);
 const HTML = { accept: "text/html,*/*" };
 
-function open(parts: object = {}): Promise<Desk> {
-  return Desk.open(undefined, { pages, ...parts });
+function open(parts: object = {}): Promise<TestServer> {
+  return TestServer.open(undefined, { pages, ...parts });
 }
 
-function page({ server }: Desk, path: string, asked: Asked = {}): Promise<Reply> {
+function page({ server }: TestServer, path: string, asked: Asked = {}): Promise<Reply> {
   return send(server, path, { ...asked, headers: { ...HTML, ...asked.headers } });
 }
 
 describe("the page", () => {
   test("every path that a browser opens is the page, with a policy that allows nothing inline", async () => {
-    await using desk = await open();
+    await using api = await open();
     for (const path of [
       "/",
       "/jobs",
       "/jobs/018f2c5e-9b3a-700c-91f2-4c7d9be03a58",
       "/queues/a%2Fb",
     ]) {
-      const { status, text, headers } = await page(desk, path);
+      const { status, text, headers } = await page(api, path);
       assert.equal(status, 200, path);
       assert.match(text, /^<base href="\/"><script src="assets\/app-[0-9a-f]{16}\.js">/);
       const policy = String(headers["content-security-policy"]);
@@ -55,13 +55,13 @@ describe("the page", () => {
       assert.equal(headers["x-frame-options"], "DENY");
       assert.equal(headers["referrer-policy"], "no-referrer");
     }
-    assert.equal((await page(desk, "/", { method: "HEAD" })).text, "");
+    assert.equal((await page(api, "/", { method: "HEAD" })).text, "");
   });
 
   test("the first page is for all but programs that want JSON", async () => {
-    await using desk = await open();
+    await using api = await open();
     const mounted = dashboardHandler({
-      holdfast: desk.holdfast,
+      holdfast: api.holdfast,
       basePath: "/admin/jobs",
       principal: () => ({ name: "ada", role: "viewer" }),
       pages,
@@ -74,7 +74,7 @@ describe("the page", () => {
     ] as const) {
       for (const method of ["GET", "HEAD"]) {
         const headers = accept === undefined ? {} : { accept };
-        const own = await send(desk.server, "/", { method, headers });
+        const own = await send(api.server, "/", { method, headers });
         const inside = await mounted(new Request("http://shop/admin/jobs", { method, headers }));
         for (const [status, type] of [
           [own.status, own.headers["content-type"]],
@@ -89,9 +89,9 @@ describe("the page", () => {
   });
 
   test("what a framework gets is not packed, because Next.js drops the header that says so", async () => {
-    await using desk = await open();
+    await using api = await open();
     const principal = (): DashboardPrincipal => ({ name: "ada", role: "viewer" });
-    const mounted = dashboardHandler({ holdfast: desk.holdfast, principal, pages });
+    const mounted = dashboardHandler({ holdfast: api.holdfast, principal, pages });
     const headers = { "accept-encoding": "gzip, br", accept: "text/html" };
     const response = await mounted(new Request("http://shop/", { headers }));
     assert.equal(response.headers.get("content-encoding"), null);
@@ -108,21 +108,21 @@ describe("the page", () => {
   });
 
   test("programs, the API, probes and other methods never get it", async () => {
-    await using desk = await open();
-    await desk.get("/jobs", 404);
+    await using api = await open();
+    await api.get("/jobs", 404);
     for (const path of ["/api/v1/nothing", "/api", "/assets/none.js", "/metrics/x"]) {
-      const { status, headers } = await page(desk, path);
+      const { status, headers } = await page(api, path);
       assert.equal(status, 404, path);
       assert.match(String(headers["content-type"]), /problem/);
     }
-    assert.equal((await page(desk, "/jobs", { method: "DELETE" })).status, 404);
+    assert.equal((await page(api, "/jobs", { method: "DELETE" })).status, 404);
   });
 
   test("files have their hash in the name and are kept forever, packed as the browser likes it", async () => {
-    await using desk = await open();
-    const { text } = await page(desk, "/");
+    await using api = await open();
+    const { text } = await page(api, "/");
     const path = `/${/src="([^"]+)"/.exec(text)?.[1]}`;
-    const plain = await send(desk.server, path, {});
+    const plain = await send(api.server, path, {});
     assert.equal(plain.headers["cache-control"], "public, max-age=31536000, immutable");
     assert.equal(plain.headers["content-type"], "text/javascript; charset=utf-8");
     assert.equal(plain.text, FILES.get("app.js")?.toString());
@@ -130,7 +130,7 @@ describe("the page", () => {
       br: brotliDecompressSync,
       gzip: gunzipSync,
     })) {
-      const response = await fetch(`${desk.server.url}${path}`, {
+      const response = await fetch(`${api.server.url}${path}`, {
         headers: { "accept-encoding": encoding },
       });
       assert.equal(response.headers.get("content-encoding"), encoding);
@@ -138,13 +138,13 @@ describe("the page", () => {
       assert.ok(unpack !== undefined);
     }
     const tag = String(plain.headers["etag"]);
-    const again = await send(desk.server, "/assets/app.js", { headers: { "if-none-match": tag } });
+    const again = await send(api.server, "/assets/app.js", { headers: { "if-none-match": tag } });
     assert.equal(again.status, 304);
     assert.equal(again.headers["cache-control"], "no-cache");
   });
 
   test("no path leads out of the files", async () => {
-    await using desk = await open();
+    await using api = await open();
     const paths = [
       "../package.json",
       "..%2fpackage.json",
@@ -154,7 +154,7 @@ describe("the page", () => {
       "index.html",
     ];
     for (const path of paths) {
-      assert.equal((await send(desk.server, `/assets/${path}`, {})).status, 404, path);
+      assert.equal((await send(api.server, `/assets/${path}`, {})).status, 404, path);
     }
   });
 
@@ -165,9 +165,9 @@ describe("the page", () => {
       if (tries === 1) throw new Error("no bundler");
       return FILES;
     });
-    await using desk = await open({ pages: broken });
-    assert.equal((await page(desk, "/")).status, 500);
-    assert.equal((await page(desk, "/")).status, 200);
+    await using api = await open({ pages: broken });
+    assert.equal((await page(api, "/")).status, 500);
+    assert.equal((await page(api, "/")).status, 200);
   });
 });
 
@@ -180,9 +180,9 @@ const BROWSER = { "sec-fetch-site": "same-origin" };
 
 describe("a person who signs in", () => {
   test("gets a cookie that scripts cannot read, and is who the token says", async () => {
-    await using desk = await open();
-    const token = await desk.token("viewer", "ada");
-    const reply = await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER });
+    await using api = await open();
+    const token = await api.token("viewer", "ada");
+    const reply = await api.ask("/api/v1/session", { body: { token }, headers: BROWSER });
     assert.equal(reply.status, 200, reply.text);
     assert.deepEqual(reply.json.principal, { name: "token ada", role: "viewer", via: "cookie" });
     const [set = ""] = reply.headers["set-cookie"] ?? [];
@@ -192,34 +192,34 @@ describe("a person who signs in", () => {
     );
     assert.ok(!set.includes(token.slice(4)) && !reply.text.includes(token));
     const cookie = cookieOf(reply);
-    const me = await desk.get("/api/v1/session", 200, { headers: { cookie } });
+    const me = await api.get("/api/v1/session", 200, { headers: { cookie } });
     assert.deepEqual(me.principal, { name: "token ada", role: "viewer", via: "cookie" });
     assert.equal(me.canSignOut, true);
     const refused = { headers: { ...BROWSER, cookie } };
-    await desk.post("/api/v1/jobs", { task: "a.b" }, 403, refused);
+    await api.post("/api/v1/jobs", { task: "a.b" }, 403, refused);
   });
 
   test("over HTTPS the cookie is Secure and bound to the host", async () => {
-    await using desk = await open();
-    const token = await desk.token("operator");
-    const host = `127.0.0.1:${desk.server.port}`;
+    await using api = await open();
+    const token = await api.token("operator");
+    const host = `127.0.0.1:${api.server.port}`;
     const headers = { host, origin: `https://${host}` };
-    const reply = await desk.ask("/api/v1/session", { body: { token }, headers });
+    const reply = await api.ask("/api/v1/session", { body: { token }, headers });
     assert.match(String(reply.headers["set-cookie"]), /^__Host-holdfast_\d+=.*Path=\/;.*; Secure$/);
     const cookie = cookieOf(reply);
-    await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers: { ...headers, cookie } });
+    await api.post("/api/v1/jobs", { task: "a.b" }, 201, { headers: { ...headers, cookie } });
   });
 
   test("only pages of this origin write with the cookie", async () => {
-    await using desk = await open();
-    const token = await desk.token("operator");
+    await using api = await open();
+    const token = await api.token("operator");
     const cookie = cookieOf(
-      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+      await api.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
     );
-    const host = `127.0.0.1:${desk.server.port}`;
+    const host = `127.0.0.1:${api.server.port}`;
     const job = { task: "a.b" };
     for (const from of [BROWSER, { origin: `http://${host}` }]) {
-      await desk.post("/api/v1/jobs", job, 201, { headers: { ...from, cookie } });
+      await api.post("/api/v1/jobs", job, 201, { headers: { ...from, cookie } });
     }
     const foreign = [
       {},
@@ -228,54 +228,54 @@ describe("a person who signs in", () => {
       { "sec-fetch-site": "none" },
       { origin: "http://evil.example" },
       { origin: "null" },
-      { origin: `http://localhost:${desk.server.port}` },
+      { origin: `http://localhost:${api.server.port}` },
     ];
     for (const from of foreign) {
-      const { code } = await desk.post("/api/v1/jobs", job, 403, { headers: { ...from, cookie } });
+      const { code } = await api.post("/api/v1/jobs", job, 403, { headers: { ...from, cookie } });
       assert.equal(code, "FOREIGN_ORIGIN", JSON.stringify(from));
     }
-    await desk.get("/api/v1/jobs", 403, { headers: { "sec-fetch-site": "same-site", cookie } });
-    await desk
+    await api.get("/api/v1/jobs", 403, { headers: { "sec-fetch-site": "same-site", cookie } });
+    await api
       .ask("/api/v1/session", { body: { token }, headers: { origin: "http://evil.example" } })
       .then(({ status }) => assert.equal(status, 403));
   });
 
   test("signs out, and the cookie is no longer valid", async () => {
-    await using desk = await open();
-    const token = await desk.token("operator");
+    await using api = await open();
+    const token = await api.token("operator");
     const cookie = cookieOf(
-      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+      await api.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
     );
     const headers = { ...BROWSER, cookie };
-    const reply = await desk.ask("/api/v1/session/end", { body: {}, headers });
+    const reply = await api.ask("/api/v1/session/end", { body: {}, headers });
     assert.match(String(reply.headers["set-cookie"]), /=; Path=\/; Max-Age=0; HttpOnly/);
-    await desk.get("/api/v1/session", 401, { headers });
+    await api.get("/api/v1/session", 401, { headers });
   });
 
   test("is signed out with the token: revoked, expired, or no longer configured", async () => {
     const limits = { tokenMs: 0 };
-    await using desk = await open({ limits, token: "configured-0123456789abcdef" });
+    await using api = await open({ limits, token: "configured-0123456789abcdef" });
     const sign = async (token: string): Promise<{ headers: Record<string, string> }> => {
-      const reply = await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER });
+      const reply = await api.ask("/api/v1/session", { body: { token }, headers: BROWSER });
       assert.equal(reply.status, 200, reply.text);
       return { headers: { cookie: cookieOf(reply) } };
     };
-    const revoked = await sign(await desk.token("operator", "a"));
-    const expired = await sign(await desk.token("operator", "b", "100ms"));
+    const revoked = await sign(await api.token("operator", "a"));
+    const expired = await sign(await api.token("operator", "b", "100ms"));
     const configured = await sign("configured-0123456789abcdef");
-    await desk.get("/api/v1/session", 200, revoked);
-    assert.equal((await desk.get("/api/v1/session", 200, configured)).principal.role, "operator");
-    await desk.holdfast.store.tokens.revoke("a", {
+    await api.get("/api/v1/session", 200, revoked);
+    assert.equal((await api.get("/api/v1/session", 200, configured)).principal.role, "operator");
+    await api.holdfast.store.tokens.revoke("a", {
       id: "018f2c5e-9b3a-700c-91f2-4c7d9be03a58",
       actor: "t",
     });
-    await desk.get("/api/v1/session", 401, revoked);
+    await api.get("/api/v1/session", 401, revoked);
     await new Promise((resolve) => setTimeout(resolve, 120));
-    await desk.get("/api/v1/session", 401, expired);
+    await api.get("/api/v1/session", 401, expired);
     // Another server on the same database with another token in its configuration.
     const { startServer } = await import("../../src/app/server.ts");
     await using other = await startServer({
-      holdfast: desk.holdfast,
+      holdfast: api.holdfast,
       port: 0,
       token: "configured-fedcba9876543210",
       limits,
@@ -289,36 +289,36 @@ describe("a person who signs in", () => {
   });
 
   test("a wrong token is refused, and guessing is limited", async () => {
-    await using desk = await open({ limits: { failureBurst: 3 } });
-    await desk.token("operator");
+    await using api = await open({ limits: { failureBurst: 3 } });
+    await api.token("operator");
     const wrong = { token: `hft_${"A".repeat(43)}` };
-    for (let tries = 0; tries < 3; tries += 1) await desk.post("/api/v1/session", wrong, 401);
-    await desk.post("/api/v1/session", wrong, 429);
-    await desk.post("/api/v1/session", { token: "" }, 422);
+    for (let tries = 0; tries < 3; tries += 1) await api.post("/api/v1/session", wrong, 401);
+    await api.post("/api/v1/session", wrong, 429);
+    await api.post("/api/v1/session", { token: "" }, 422);
   });
 
   test("a stolen database has no secrets that open a session", async () => {
-    await using desk = await open();
-    const token = await desk.token("operator");
+    await using api = await open();
+    const token = await api.token("operator");
     const cookie = cookieOf(
-      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+      await api.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
     );
-    const { engine } = desk.holdfast.store.db;
+    const { engine } = api.holdfast.store.db;
     const { sql } = await import("../../src/database/sql.ts");
     const rows = await engine.all(sql`select * from holdfast.session`);
     assert.equal(rows.length, 1);
     const secret = cookie.split("=")[1] ?? "";
     assert.ok(!JSON.stringify(rows).includes(secret));
     const hash = String(rows[0]?.["hash"]);
-    await desk.get("/api/v1/session", 401, {
-      headers: { cookie: `holdfast_${desk.server.port}=${hash.slice(0, 43)}` },
+    await api.get("/api/v1/session", 401, {
+      headers: { cookie: `holdfast_${api.server.port}=${hash.slice(0, 43)}` },
     });
   });
 
   test("without any token the machine's own people need none, and a stale cookie does no harm", async () => {
-    await using desk = await open();
-    const me = await desk.get("/api/v1/session", 200, {
-      headers: { cookie: `holdfast_${desk.server.port}=${"A".repeat(43)}; other=1` },
+    await using api = await open();
+    const me = await api.get("/api/v1/session", 200, {
+      headers: { cookie: `holdfast_${api.server.port}=${"A".repeat(43)}; other=1` },
     });
     assert.deepEqual(me.principal, { name: "local", role: "operator", via: "open" });
     assert.equal(me.canSignOut, false);

@@ -9,7 +9,7 @@ import { defineTask } from "../../src/index.ts";
 import { drain } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
-import { Desk, send } from "./client.ts";
+import { TestServer, send } from "./client.ts";
 import { ship } from "./shop.ts";
 
 const order = { order: "1" };
@@ -34,9 +34,9 @@ suite("a job over HTTP", () => {
     { task = ship.name, input = order, options = {}, status = 422 },
   ] of Object.entries(wrong)) {
     test(`is refused in the words of the library: ${what}`, async () => {
-      await using desk = await Desk.open("sqlite::memory:", { tasks: [ship] });
+      await using api = await TestServer.open("sqlite::memory:", { tasks: [ship] });
       const known = (task === ship.name ? ship : task) as string;
-      const refused = await desk.holdfast.enqueue(known, input, options).then(
+      const refused = await api.holdfast.enqueue(known, input, options).then(
         () => assert.fail("the library accepts it"),
         (error: unknown) => error,
       );
@@ -46,18 +46,18 @@ suite("a job over HTTP", () => {
         ["/api/v1/jobs", job],
         ["/api/v1/jobs/bulk", { jobs: [job] }],
       ] as const) {
-        const { code, detail } = await desk.post(path, body, status);
+        const { code, detail } = await api.post(path, body, status);
         assert.deepEqual([code, detail], [refused.code, refused.message], path);
       }
-      assert.deepEqual(await desk.holdfast.stats(), []);
+      assert.deepEqual(await api.holdfast.stats(), []);
     });
   }
 
   test("has the defaults of its task, as from the library", async () => {
-    await using desk = await Desk.open("sqlite::memory:", { tasks: [ship] });
-    const { id } = await desk.post("/api/v1/jobs", { task: ship.name, input: order }, 201);
-    const here = await (await desk.holdfast.enqueue(ship, order)).get();
-    const there = await desk.holdfast.jobs.get(id);
+    await using api = await TestServer.open("sqlite::memory:", { tasks: [ship] });
+    const { id } = await api.post("/api/v1/jobs", { task: ship.name, input: order }, 201);
+    const here = await (await api.holdfast.enqueue(ship, order)).get();
+    const there = await api.holdfast.jobs.get(id);
     for (const field of ["queue", "priority", "maxAttempts", "task", "status", "input"] as const) {
       assert.deepEqual(there?.[field], here[field], field);
     }
@@ -66,7 +66,7 @@ suite("a job over HTTP", () => {
   test("may come without an input, if the schema of its task allows it", async () => {
     const usual = z.object({ days: z.int() }).default({ days: 7 });
     const report = defineTask({ name: "report", input: usual, run: ({ days }) => days });
-    await using desk = await Desk.open("sqlite::memory:", { tasks: [report, ship] });
+    await using api = await TestServer.open("sqlite::memory:", { tasks: [report, ship] });
     const job = { task: "report" };
     const bodies = {
       "/api/v1/jobs": job,
@@ -74,11 +74,11 @@ suite("a job over HTTP", () => {
       "/api/v1/flows": { name: "f", jobs: [{ ...job, name: "only" }] },
       "/api/v1/batches": { name: "b", jobs: [job], callback: job },
     };
-    for (const [path, body] of Object.entries(bodies)) await desk.post(path, body, 201);
-    await desk.post("/api/v1/jobs", { task: ship.name }, 422);
-    const { totals, jobs } = await drain(desk.holdfast, [report]);
+    for (const [path, body] of Object.entries(bodies)) await api.post(path, body, 201);
+    await api.post("/api/v1/jobs", { task: ship.name }, 422);
+    const { totals, jobs } = await drain(api.holdfast, [report]);
     assert.equal(totals.done, 6);
-    assert.equal(await desk.holdfast.jobs.result(jobs[0]?.id ?? ""), 7);
+    assert.equal(await api.holdfast.jobs.result(jobs[0]?.id ?? ""), 7);
   });
 
   test("records the build that enqueues it", async () => {

@@ -4,7 +4,7 @@ import { after, describe, test } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { type Node, nodesOf } from "../../src/operations/shape.ts";
 import { allOperations } from "../golden/shapes.ts";
-import { Desk, type Asked } from "./client.ts";
+import { TestServer, type Asked } from "./client.ts";
 
 const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 const fence = { worker: "w-1", epoch: 1 };
@@ -168,9 +168,9 @@ for (const mode of modes) {
         const { host, token } = mode;
         const metrics = { text: async () => "up 1\n" };
         const given = { host, limits, metrics, ...(token === undefined ? {} : { token }) };
-        await using desk = await Desk.open(undefined, given);
+        await using api = await TestServer.open(undefined, given);
         const tokens = mode.hasTokens
-          ? { viewer: await desk.token("viewer"), operator: await desk.token("operator") }
+          ? { viewer: await api.token("viewer"), operator: await api.token("operator") }
           : { viewer: "", operator: "" };
         const shows: Record<Shown, Asked> = {
           none: {},
@@ -180,12 +180,12 @@ for (const mode of modes) {
           configured: { token: CONFIGURED },
         };
         const known = await samples();
-        for (const { method, path, access } of desk.server.routes) {
+        for (const { method, path, access } of api.server.routes) {
           const sample = known.get(`${method} ${path}`);
           assert.ok(sample !== undefined, `the matrix has no row for ${method} ${path}`);
           const target = path.replace("{id}", ID).replace("{name}", "none");
           const asked = { method, ...shows[shown], ...(sample === null ? {} : { body: sample }) };
-          const { status, headers } = await desk.ask(target, asked);
+          const { status, headers } = await api.ask(target, asked);
           const what = `${method} ${path}: ${status}`;
           const wanted =
             path === "/api/v1/session" && method === "POST" ? 401 : statusFor(access, shown, mode);
@@ -208,8 +208,8 @@ function statusFor(access: string, shown: Shown, { anonymous }: Mode): number | 
 }
 
 test("the matrix has no row for a route that there is not", async () => {
-  await using desk = await Desk.open();
-  const routed = desk.server.routes.map(({ method, path }) => `${method} ${path}`);
+  await using api = await TestServer.open();
+  const routed = api.server.routes.map(({ method, path }) => `${method} ${path}`);
   assert.deepEqual([...(await samples()).keys()].toSorted(), routed.toSorted());
 });
 

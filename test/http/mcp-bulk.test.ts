@@ -5,7 +5,7 @@ import { sql } from "../../src/database/sql.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 import { Agent } from "./mcp-clients.ts";
 
 const databases: ScratchDatabase[] = [];
@@ -28,11 +28,11 @@ const RETRY = { action: "cancel", filter: { queue: "mail" } };
 for (const { name, skip, url } of engines) {
   describe(`bulk actions of agents on ${name}`, { skip }, () => {
     test("a preview counts, and its token starts the action once, for the jobs that it counted", async () => {
-      await using desk = await Desk.open(await url());
+      await using api = await TestServer.open(await url());
       const enqueue = (): Promise<any> =>
-        desk.post("/api/v1/jobs", { task: "mail.send", options: { queue: "mail" } }, 201);
+        api.post("/api/v1/jobs", { task: "mail.send", options: { queue: "mail" } }, 201);
       const counted = [await enqueue(), await enqueue(), await enqueue()].map(({ id }) => id);
-      await using agent = await Agent.http("2026-07-28", desk.server.url);
+      await using agent = await Agent.http("2026-07-28", api.server.url);
       const { json, text } = await agent.call("previewBulk", RETRY);
       const { token, preview } = json;
       assert.deepEqual([preview.status, preview.matched, preview.changed], ["done", 3, 0], text);
@@ -48,24 +48,24 @@ for (const { name, skip, url } of engines) {
       });
       const { json: done } = await agent.call("getBulk", { id: started.json.id });
       assert.deepEqual([done.matched, done.changed], [3, 3]);
-      assert.equal((await desk.get(`/api/v1/jobs/${later}`)).job.status, "pending");
-      const { actions } = await desk.get("/api/v1/bulk");
+      assert.equal((await api.get(`/api/v1/jobs/${later}`)).job.status, "pending");
+      const { actions } = await api.get("/api/v1/bulk");
       assert.equal(actions.length, 2, "the preview, and one action");
-      const { lines } = await desk.get(`/api/v1/audit?subject=job%20${counted[0]}`);
+      const { lines } = await api.get(`/api/v1/audit?subject=job%20${counted[0]}`);
       assert.deepEqual([lines[0].actor, lines[0].reason], ["agent:inspector", "wrong template"]);
     });
   });
 }
 
 test("what starts nothing: an action, a preview of another agent, an old one, one that counts, and none", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   const [ada, ben, reader] = await Promise.all([
-    desk.token("operator", "ada"),
-    desk.token("operator", "ben"),
-    desk.token("viewer", "reader"),
+    api.token("operator", "ada"),
+    api.token("operator", "ben"),
+    api.token("viewer", "reader"),
   ]);
-  const { url } = desk.server;
-  const { engine } = desk.holdfast.store.db;
+  const { url } = api.server;
+  const { engine } = api.holdfast.store.db;
   await using agent = await Agent.http("2026-07-28", url, ada);
   await using other = await Agent.http("2026-07-28", url, ben);
   await using viewer = await Agent.http("2026-07-28", url, reader);
@@ -74,7 +74,7 @@ test("what starts nothing: an action, a preview of another agent, an old one, on
   const { token } = (await agent.call("previewBulk", RETRY)).json;
   assert.match((await start(viewer, token)).text, /^FORBIDDEN/);
   assert.match((await start(other, token)).text, /^PREVIEW_UNUSABLE: .*'agent:ada' made it.*again/);
-  const action = await desk.post("/api/v1/bulk", RETRY, 201, { token: ada });
+  const action = await api.post("/api/v1/bulk", RETRY, 201, { token: ada });
   assert.match((await start(agent, action.id)).text, /^PREVIEW_UNUSABLE: .*not to a preview/);
   assert.match((await start(agent, action.id.replace(/^./, "f"))).text, /^BULK_NOT_FOUND/);
   await engine.run(sql`update holdfast.bulk_action set status = 'stopped' where id = ${token}`);

@@ -8,7 +8,7 @@ import { dashboardHandler, toNodeListener } from "../../src/app/dashboard.ts";
 import { openHoldfast } from "../../src/app/holdfast.ts";
 import { DEFAULT_LIMITS } from "../../src/http-kernel/limits.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Desk, type Reply } from "./client.ts";
+import { TestServer, type Reply } from "./client.ts";
 import { Agent, generations, investigate, mend, troubles } from "./mcp-clients.ts";
 
 const MODERN = "2026-07-28";
@@ -40,33 +40,33 @@ function modern(method: string, params: object = {}, version = MODERN) {
 
 for (const generation of generations) {
   test(`an agent of ${generation} investigates as a viewer, and mends as an operator`, async () => {
-    await using desk = await Desk.open();
-    const trouble = await troubles(desk.holdfast);
+    await using api = await TestServer.open();
+    const trouble = await troubles(api.holdfast);
     const [viewer, operator] = [
-      await desk.token("viewer", "reader"),
-      await desk.token("operator", "mender"),
+      await api.token("viewer", "reader"),
+      await api.token("operator", "mender"),
     ];
     {
-      await using agent = await Agent.http(generation, desk.server.url, viewer);
+      await using agent = await Agent.http(generation, api.server.url, viewer);
       await investigate(agent, trouble);
     }
-    await using agent = await Agent.http(generation, desk.server.url, operator);
-    assert.equal(await mend(agent, desk.holdfast as never, trouble.failed), "agent:mender");
+    await using agent = await Agent.http(generation, api.server.url, operator);
+    assert.equal(await mend(agent, api.holdfast as never, trouble.failed), "agent:mender");
   });
 }
 
 test("without tokens, the audit log has what the client calls itself, if every request says so", async () => {
-  await using desk = await Desk.open();
-  const trouble = await troubles(desk.holdfast);
-  await using agent = await Agent.http(MODERN, desk.server.url);
-  assert.equal(await mend(agent, desk.holdfast as never, trouble.failed), "agent:inspector");
+  await using api = await TestServer.open();
+  const trouble = await troubles(api.holdfast);
+  await using agent = await Agent.http(MODERN, api.server.url);
+  assert.equal(await mend(agent, api.holdfast as never, trouble.failed), "agent:inspector");
 });
 
 test("with a handshake, no request but the first says who it is", async () => {
-  await using desk = await Desk.open();
-  const trouble = await troubles(desk.holdfast);
-  await using agent = await Agent.http("2025-11-25", desk.server.url);
-  assert.equal(await mend(agent, desk.holdfast, trouble.failed), "agent:local");
+  await using api = await TestServer.open();
+  const trouble = await troubles(api.holdfast);
+  await using agent = await Agent.http("2025-11-25", api.server.url);
+  assert.equal(await mend(agent, api.holdfast, trouble.failed), "agent:local");
 });
 
 test("the protocol is loaded with the first message", () => {
@@ -114,43 +114,43 @@ test("a dashboard in an application has it too, below its path, for the person t
 
 describe("the rules of the protocol", () => {
   test("a handshake agrees on a version; the answer to an unknown one is the newest with a handshake", async () => {
-    await using desk = await Desk.open();
-    const { result } = await desk.post("/mcp", initialize);
+    await using api = await TestServer.open();
+    const { result } = await api.post("/mcp", initialize);
     assert.equal(result.protocolVersion, "2025-06-18");
     assert.deepEqual(Object.keys(result.capabilities), ["tools"]);
     assert.match(result.instructions, /never follow instructions/);
     const params = { ...initialize.params, protocolVersion: "1999-01-01" };
-    const other = await desk.post("/mcp", { ...initialize, params });
+    const other = await api.post("/mcp", { ...initialize, params });
     assert.equal(other.result.protocolVersion, "2025-11-25");
-    await desk.post("/mcp", { jsonrpc: "2.0", method: "notifications/initialized" }, 202);
+    await api.post("/mcp", { jsonrpc: "2.0", method: "notifications/initialized" }, 202);
     assert.deepEqual(
-      (await desk.post("/mcp", { ...list, method: "ping" })).result.resultType,
+      (await api.post("/mcp", { ...list, method: "ping" })).result.resultType,
       "complete",
     );
   });
 
   test("a request without a handshake says its version; one that is not supported is refused with the others", async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     const { headers, body } = modern("server/discover");
-    const { result } = await desk.post("/mcp", body, 200, { headers });
+    const { result } = await api.post("/mcp", body, 200, { headers });
     assert.deepEqual(result.supportedVersions.slice(0, 2), [MODERN, "2025-11-25"]);
     assert.deepEqual([result.resultType, result.cacheScope], ["complete", "private"]);
     assert.equal(result["_meta"][`${META}/serverInfo`].name, "holdfast");
     const future = modern("tools/list", {}, "2099-01-01");
-    const { error } = await desk.post("/mcp", future.body, 400, future);
+    const { error } = await api.post("/mcp", future.body, 400, future);
     assert.equal(error.code, -32022);
     assert.equal(error.data.requested, "2099-01-01");
     assert.equal(error.data.supported[0], MODERN);
     const old = { "mcp-protocol-version": "1999-01-01" };
-    assert.equal((await desk.post("/mcp", list, 400, { headers: old })).error.code, -32022);
+    assert.equal((await api.post("/mcp", list, 400, { headers: old })).error.code, -32022);
   });
 
   test("headers that do not say what the body says are refused", async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     const { headers, body } = modern("tools/call", { name: "listLocks" });
-    await desk.post("/mcp", body, 200, { headers });
+    await api.post("/mcp", body, 200, { headers });
     const coded = `=?base64?${Buffer.from("listLocks").toString("base64")}?=`;
-    await desk.post("/mcp", body, 200, { headers: { ...headers, "mcp-name": coded } });
+    await api.post("/mcp", body, 200, { headers: { ...headers, "mcp-name": coded } });
     for (const [name, value] of [
       ["mcp-name", "releaseLock"],
       ["mcp-method", "tools/list"],
@@ -158,27 +158,27 @@ describe("the rules of the protocol", () => {
     ] as const) {
       const wrong = { ...headers, [name]: value };
       assert.equal(
-        (await desk.post("/mcp", body, 400, { headers: wrong })).error.code,
+        (await api.post("/mcp", body, 400, { headers: wrong })).error.code,
         -32020,
         name,
       );
       const { [name]: _gone, ...fewer } = headers as Record<string, string>;
       assert.equal(
-        (await desk.post("/mcp", body, 400, { headers: fewer })).error.code,
+        (await api.post("/mcp", body, 400, { headers: fewer })).error.code,
         -32020,
         name,
       );
     }
     const bare = { "mcp-protocol-version": MODERN };
-    assert.equal((await desk.post("/mcp", list, 400, { headers: bare })).error.code, -32020);
+    assert.equal((await api.post("/mcp", list, 400, { headers: bare })).error.code, -32020);
   });
 
   test("unknown methods and tools, and messages that are none", async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     const { headers, body } = modern("resources/list");
-    assert.equal((await desk.post("/mcp", body, 404, { headers })).error.code, -32601);
-    assert.equal((await desk.post("/mcp", { ...list, method: "x" })).error.code, -32601);
-    const call = (params: object) => desk.post("/mcp", { ...list, method: "tools/call", params });
+    assert.equal((await api.post("/mcp", body, 404, { headers })).error.code, -32601);
+    assert.equal((await api.post("/mcp", { ...list, method: "x" })).error.code, -32601);
+    const call = (params: object) => api.post("/mcp", { ...list, method: "tools/call", params });
     assert.equal((await call({ name: "dropTables" })).error.code, -32602);
     assert.equal((await call({ name: "listLocks", arguments: [] })).error.code, -32602);
     assert.equal((await call({ name: "constructor" })).error.code, -32602);
@@ -192,40 +192,40 @@ describe("the rules of the protocol", () => {
       { ...list, id: {} },
       { ...list, params: [] },
     ]) {
-      const { error, id } = await desk.post("/mcp", wrong, 400);
+      const { error, id } = await api.post("/mcp", wrong, 400);
       assert.deepEqual([error.code, id], [-32600, undefined], JSON.stringify(wrong));
     }
-    await desk.post("/mcp", { jsonrpc: "2.0", id: 1, result: {} }, 202);
-    const raw = (text: string) => desk.ask("/mcp", { method: "POST", raw: text });
+    await api.post("/mcp", { jsonrpc: "2.0", id: 1, result: {} }, 202);
+    const raw = (text: string) => api.ask("/mcp", { method: "POST", raw: text });
     assert.equal((await raw("{")).status, 400);
     assert.equal((await raw(`{"a":"${"x".repeat(DEFAULT_LIMITS.bodyBytes)}"}`)).status, 413);
     assert.equal((await raw("[".repeat(1_000))).status, 400);
   });
 
   test("there is no stream, no session, and no page", async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     for (const accept of ["text/event-stream", "text/html"]) {
-      const { status, headers } = await desk.ask("/mcp", { headers: { accept } });
+      const { status, headers } = await api.ask("/mcp", { headers: { accept } });
       assert.deepEqual([status, headers.allow], [405, "POST"]);
     }
-    assert.equal((await desk.ask("/mcp", { method: "DELETE" })).status, 405);
-    const { headers } = await desk.ask("/mcp", { body: initialize });
+    assert.equal((await api.ask("/mcp", { method: "DELETE" })).status, 405);
+    const { headers } = await api.ask("/mcp", { body: initialize });
     assert.equal(headers["mcp-session-id"], undefined);
   });
 });
 
 describe("security", () => {
   test("pages of other origins, other hosts and senders without a token are refused", async () => {
-    await using desk = await Desk.open(undefined, { limits: { tokenMs: 0 } });
+    await using api = await TestServer.open(undefined, { limits: { tokenMs: 0 } });
     const refused = (headers: Record<string, string>): Promise<Reply> =>
-      desk.ask("/mcp", { body: list, headers });
+      api.ask("/mcp", { body: list, headers });
     assert.equal((await refused({ origin: "https://evil.example" })).status, 403);
     assert.equal((await refused({ "sec-fetch-site": "cross-site" })).status, 403);
     assert.equal((await refused({ host: "evil.example" })).status, 421);
-    assert.equal((await refused({ origin: desk.server.url })).status, 200);
-    await desk.token("viewer");
-    assert.equal((await desk.ask("/mcp", { body: list })).status, 401);
-    assert.equal((await desk.ask("/mcp", { body: list, token: "wrong" })).status, 401);
+    assert.equal((await refused({ origin: api.server.url })).status, 200);
+    await api.token("viewer");
+    assert.equal((await api.ask("/mcp", { body: list })).status, 401);
+    assert.equal((await api.ask("/mcp", { body: list, token: "wrong" })).status, 401);
   });
 
   test("an agent sees what the rules leave: hidden values stay hidden, and do not come back", async () => {
@@ -247,8 +247,8 @@ describe("security", () => {
   });
 
   test("a tool's address is part of a path, and never another path", async () => {
-    await using desk = await Desk.open();
-    const { error, result } = await desk.post("/mcp", {
+    await using api = await TestServer.open();
+    const { error, result } = await api.post("/mcp", {
       ...list,
       method: "tools/call",
       params: { name: "explainJob", arguments: { id: "../../locks?x=" } },
@@ -260,9 +260,9 @@ describe("security", () => {
 });
 
 test("one tool for every route that has words for agents; each tool has a plain schema", async () => {
-  await using desk = await Desk.open();
-  const { result } = await desk.post("/mcp", list);
-  const told = desk.server.routes.filter(({ agent }) => agent !== undefined);
+  await using api = await TestServer.open();
+  const { result } = await api.post("/mcp", list);
+  const told = api.server.routes.filter(({ agent }) => agent !== undefined);
   assert.deepEqual(
     result.tools.map(({ name }: { name: string }) => name),
     told.map(({ name }) => name),

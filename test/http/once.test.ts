@@ -6,7 +6,7 @@ import { tempFolder } from "../support/folder.ts";
 import { jobIn } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { ServerProcess } from "./child.ts";
-import { Desk, send, type Reply } from "./client.ts";
+import { TestServer, send, type Reply } from "./client.ts";
 import type { Order } from "./server-process.ts";
 
 const folder = tempFolder();
@@ -84,8 +84,8 @@ test("a retry whose server died afterwards is reported as done", async () => {
 });
 
 test("an operation that cannot run twice does not begin while another server may be processing it", async () => {
-  await using desk = await Desk.open();
-  const { locks, store } = desk.holdfast;
+  await using api = await TestServer.open();
+  const { locks, store } = api.holdfast;
   await using lock = await locks.acquire("order:42");
   const isHeld = async (): Promise<boolean> => (await locks.list()).length > 0;
   const path = "/api/v1/locks/release";
@@ -99,56 +99,56 @@ test("an operation that cannot run twice does not begin while another server may
     others += 1;
     return begin(request);
   };
-  const problem = await desk.post(path, body, 409, { headers });
+  const problem = await api.post(path, body, 409, { headers });
   assert.equal(problem.code, "UNDER_WAY");
   assert.ok(await isHeld());
   // The other process came to nothing: the next request releases the lock.
   await store.requests.abandon({ principal: "local", key: "k" });
-  await desk.post(path, body, 200, { headers });
+  await api.post(path, body, 200, { headers });
   assert.ok(!(await isHeld()));
 });
 
 test("a request that failed inside is made when it is sent again", async () => {
-  await using desk = await Desk.open();
-  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
-  await desk.post(`/api/v1/jobs/${id}/cancel`);
-  const { store } = desk.holdfast;
+  await using api = await TestServer.open();
+  const { id } = await api.post("/api/v1/jobs", { task: "a.b" }, 201);
+  await api.post(`/api/v1/jobs/${id}/cancel`);
+  const { store } = api.holdfast;
   const retry = store.jobs.retry.bind(store.jobs);
   store.jobs.retry = async () => {
     throw new Error("the disk is on fire");
   };
   const headers = { "idempotency-key": "k" };
-  await desk.post(`/api/v1/jobs/${id}/retry`, {}, 500, { headers });
+  await api.post(`/api/v1/jobs/${id}/retry`, {}, 500, { headers });
   store.jobs.retry = retry;
-  await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
+  await api.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
 });
 
 test("a completed request is answered even if its response cannot be saved", async () => {
-  await using desk = await Desk.open();
-  const { store } = desk.holdfast;
+  await using api = await TestServer.open();
+  const { store } = api.holdfast;
   const answer = store.requests.answer.bind(store.requests);
   store.requests.answer = async () => {
     throw new Error("the database went away");
   };
   const headers = { "idempotency-key": "k" };
-  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers });
-  assert.ok(desk.log.some((line) => line.includes("could not save the response")));
+  const { id } = await api.post("/api/v1/jobs", { task: "a.b" }, 201, { headers });
+  assert.ok(api.log.some((line) => line.includes("could not save the response")));
   store.requests.answer = answer;
-  assert.equal((await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers })).id, id);
+  assert.equal((await api.post("/api/v1/jobs", { task: "a.b" }, 201, { headers })).id, id);
 });
 
 test("an invalid key is refused", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   for (const key of ["", "x".repeat(256), "a b", "ü"]) {
     const headers = { "idempotency-key": Buffer.from(key).toString("latin1") };
-    const problem = await desk.post("/api/v1/jobs", { task: "a.b" }, 400, { headers });
+    const problem = await api.post("/api/v1/jobs", { task: "a.b" }, 400, { headers });
     assert.equal(problem.field, "Idempotency-Key");
   }
 });
 
 test("old keys are forgotten", async () => {
-  await using desk = await Desk.open(undefined, { limits: { keepRequestsMs: -1 } });
-  const { store } = desk.holdfast;
+  await using api = await TestServer.open(undefined, { limits: { keepRequestsMs: -1 } });
+  const { store } = api.holdfast;
   await store.requests.begin({ principal: "a", key: "k", fingerprint: "0".repeat(64), seed: "[]" });
   const prune = { forMs: -1, limit: 10 };
   assert.ok((await store.requests.prune(prune)) <= 1);

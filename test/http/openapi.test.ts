@@ -4,11 +4,11 @@ import { after, test } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { TEXT } from "../../src/core/name.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 test("the document is public, and has nothing that the recommended rules of Redocly complain about", async () => {
-  await using desk = await Desk.open(undefined, { token: "0123456789abcdef0123" });
-  const document = await desk.get("/api/v1/openapi.json");
+  await using api = await TestServer.open(undefined, { token: "0123456789abcdef0123" });
+  const document = await api.get("/api/v1/openapi.json");
   assert.equal(document.openapi, "3.1.0");
   const config = await createConfig({ extends: ["recommended"] });
   const problems = await lintFromString({ source: JSON.stringify(document), config });
@@ -19,21 +19,21 @@ test("the document is public, and has nothing that the recommended rules of Redo
 });
 
 test("every route is in the document, and nothing else is", async () => {
-  await using desk = await Desk.open();
-  const { paths } = await desk.get("/api/v1/openapi.json");
+  await using api = await TestServer.open();
+  const { paths } = await api.get("/api/v1/openapi.json");
   const written = Object.entries(paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  const routed = desk.server.routes.map(({ method, path }) => `${method} ${path}`);
+  const routed = api.server.routes.map(({ method, path }) => `${method} ${path}`);
   assert.deepEqual(written.toSorted(), routed.toSorted());
 });
 
 test("every operation says which role it takes, and has a name of its own", async () => {
-  await using desk = await Desk.open();
-  const names = desk.server.routes.map(({ name }) => name);
+  await using api = await TestServer.open();
+  const names = api.server.routes.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  const { paths } = await desk.get("/api/v1/openapi.json");
-  for (const { path, method, access } of desk.server.routes) {
+  const { paths } = await api.get("/api/v1/openapi.json");
+  for (const { path, method, access } of api.server.routes) {
     const operation = paths[path][method.toLowerCase()];
     assert.equal(operation["x-role"] ?? "public", access);
     assert.equal(operation.security.length, access === "public" ? 0 : 1);
@@ -41,8 +41,8 @@ test("every operation says which role it takes, and has a name of its own", asyn
 });
 
 test("a change takes an operator, and looking does not", async () => {
-  await using desk = await Desk.open();
-  for (const { method, access, path } of desk.server.routes) {
+  await using api = await TestServer.open();
+  for (const { method, access, path } of api.server.routes) {
     if (path.startsWith("/api/v1/session")) continue; // signing in or out changes one's own session only
     if (path === "/mcp") continue; // a tool that changes something asks a route for operators
     if (path === "/api/v1/tokens") continue; // who may come is not everyone's business
@@ -51,9 +51,9 @@ test("a change takes an operator, and looking does not", async () => {
 });
 
 test("every body and every JSON response has a schema with a name", async () => {
-  await using desk = await Desk.open();
-  const { paths, components } = await desk.get("/api/v1/openapi.json");
-  for (const { path, method, body } of desk.server.routes) {
+  await using api = await TestServer.open();
+  const { paths, components } = await api.get("/api/v1/openapi.json");
+  for (const { path, method, body } of api.server.routes) {
     const { requestBody, responses } = paths[path][method.toLowerCase()];
     assert.equal(requestBody === undefined, body === null);
     const contents = [requestBody, ...Object.values<any>(responses)].map((one) => one?.content);
@@ -67,8 +67,8 @@ test("every body and every JSON response has a schema with a name", async () => 
 });
 
 test("every pattern is one that other languages can compile", async () => {
-  await using desk = await Desk.open();
-  const patterns = [...new Set(patternsIn(desk.server.document))];
+  await using api = await TestServer.open();
+  const patterns = [...new Set(patternsIn(api.server.document))];
   assert.ok(patterns.length > 3);
   for (const pattern of patterns) {
     // Unicode properties and escapes, look-behind and named groups have another form, or none, elsewhere.

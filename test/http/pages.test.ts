@@ -6,7 +6,7 @@ import { z } from "zod";
 import { defineTask } from "../../src/core/task.ts";
 import { errorFold } from "../../src/error-kinds/fold.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 
@@ -16,8 +16,8 @@ async function eventually(holds: () => Promise<boolean>): Promise<void> {
 }
 
 test("a job's story: attempts with builds, what it waits for, what was done by hand", async () => {
-  await using desk = await Desk.open();
-  const { holdfast } = desk;
+  await using api = await TestServer.open();
+  const { holdfast } = api;
   const task = defineTask({
     name: "flaky",
     retry: { maxAttempts: 2, backoff: { initial: "1h" } },
@@ -26,13 +26,13 @@ test("a job's story: attempts with builds, what it waits for, what was done by h
     },
   });
   await using worker = await holdfast.startWorker({ tasks: [task], signals: false });
-  const { id } = await desk.post(
+  const { id } = await api.post(
     "/api/v1/jobs",
     { task: "flaky", input: { n: 1 }, options: { maxAttempts: 2 } },
     201,
   );
-  const after1 = await desk.post("/api/v1/jobs", { task: "other", options: { after: [id] } }, 201);
-  const story = (): Promise<any> => desk.get(`/api/v1/jobs/${id}/story`);
+  const after1 = await api.post("/api/v1/jobs", { task: "other", options: { after: [id] } }, 201);
+  const story = (): Promise<any> => api.get(`/api/v1/jobs/${id}/story`);
   await eventually(async () => (await story()).job.status === "retry");
   const first = await story();
   assert.equal(first.attempts[0].build, holdfast.version);
@@ -42,32 +42,32 @@ test("a job's story: attempts with builds, what it waits for, what was done by h
   assert.deepEqual([reason, facts.attempt, facts.until], ["backing-off", 1, first.job.dueAt]);
   assert.match(sentence, /^Attempt 1 of 2 failed/);
   assert.deepEqual([first.audit, first.item, first.schedule, first.usual], [[], null, null, null]);
-  await desk.post(`/api/v1/jobs/${id}/run-now`, { reason: "the bank is back" });
+  await api.post(`/api/v1/jobs/${id}/run-now`, { reason: "the bank is back" });
   await eventually(async () => (await story()).job.status === "failed");
   const { audit, attempts } = await story();
   assert.equal(attempts.length, 2);
   assert.deepEqual([audit[0].action, audit[0].reason], ["job.run-now", "the bank is back"]);
-  await desk.post(`/api/v1/jobs/${id}/run-now`, {}, 409); // it has ended
-  await desk.get(`/api/v1/jobs/${ID}/story`, 404);
-  await desk.post(`/api/v1/jobs/${ID}/run-now`, {}, 404);
+  await api.post(`/api/v1/jobs/${id}/run-now`, {}, 409); // it has ended
+  await api.get(`/api/v1/jobs/${ID}/story`, 404);
+  await api.post(`/api/v1/jobs/${ID}/run-now`, {}, 404);
 });
 
 test("tasks have the JSON schemas that workers recorded, and those of the server", async () => {
   const input = z.object({ to: z.string(), cents: z.int().min(0) });
   const mail = defineTask({ name: "mail.send", queue: "mail", input, run: async () => 1 });
   const bare = defineTask({ name: "bare", run: async () => 1 });
-  await using desk = await Desk.open(undefined, { tasks: [mail] });
-  await using worker = await desk.holdfast.startWorker({
+  await using api = await TestServer.open(undefined, { tasks: [mail] });
+  await using worker = await api.holdfast.startWorker({
     tasks: [bare, defineTask({ name: "other", input, run: async () => 1 })],
     signals: false,
   });
   assert.ok(worker.id !== "");
   await eventually(async () =>
-    (await desk.get("/api/v1/tasks")).tasks.some(
+    (await api.get("/api/v1/tasks")).tasks.some(
       (one: any) => one.name === "other" && one.hasSchema,
     ),
   );
-  const { tasks } = await desk.get("/api/v1/tasks");
+  const { tasks } = await api.get("/api/v1/tasks");
   const named = (name: string): any => tasks.find((one: any) => one.name === name);
   assert.deepEqual(named("mail.send").schema.properties.cents.type, "integer");
   assert.deepEqual([named("mail.send").queue, named("mail.send").workers], ["mail", 0]);
@@ -79,8 +79,8 @@ test("tasks have the JSON schemas that workers recorded, and those of the server
 });
 
 test("errors by kind are listed with their stack, resolved with a reason, and found again", async () => {
-  await using desk = await Desk.open();
-  const { store } = desk.holdfast;
+  await using api = await TestServer.open();
+  const { store } = api.holdfast;
   const task = defineTask({
     name: "bad",
     retry: { maxAttempts: 1 },
@@ -88,50 +88,50 @@ test("errors by kind are listed with their stack, resolved with a reason, and fo
       throw new TypeError("card 4419 was declined");
     },
   });
-  await using worker = await desk.holdfast.startWorker({ tasks: [task], signals: false });
+  await using worker = await api.holdfast.startWorker({ tasks: [task], signals: false });
   assert.ok(worker.id !== "");
-  const { id: job } = await desk.post("/api/v1/jobs", { task: "bad" }, 201);
-  await eventually(async () => (await desk.get(`/api/v1/jobs/${job}`)).job.status === "failed");
+  const { id: job } = await api.post("/api/v1/jobs", { task: "bad" }, 201);
+  await eventually(async () => (await api.get(`/api/v1/jobs/${job}`)).job.status === "failed");
   // As if the minute were over.
   const minute = Math.floor(Date.now() / 60_000) * 60_000;
   const { engine } = store.db;
   const write = await errorFold.read(engine, minute - 60_000, minute + 60_000);
   await engine.transaction(write);
-  const { groups, counts } = await desk.get("/api/v1/errors");
+  const { groups, counts } = await api.get("/api/v1/errors");
   assert.deepEqual(
     [groups[0].name, groups[0].message, groups[0].sample.job],
     ["TypeError", "card … was declined", job],
   );
   assert.equal(counts.open, 1);
-  const { stack } = await desk.get(`/api/v1/errors/${groups[0].id}`);
+  const { stack } = await api.get(`/api/v1/errors/${groups[0].id}`);
   assert.match(stack, /TypeError: card 4419/);
-  const { group } = await desk.post(`/api/v1/errors/${groups[0].id}/resolve`, { reason: "fixed" });
+  const { group } = await api.post(`/api/v1/errors/${groups[0].id}/resolve`, { reason: "fixed" });
   assert.equal(group.state, "resolved");
-  assert.equal((await desk.get("/api/v1/errors?state=resolved")).groups.length, 1);
-  await desk.get(`/api/v1/errors/${"0".repeat(32)}`, 404);
-  await desk.post(`/api/v1/errors/${"0".repeat(32)}/mute`, {}, 404);
+  assert.equal((await api.get("/api/v1/errors?state=resolved")).groups.length, 1);
+  await api.get(`/api/v1/errors/${"0".repeat(32)}`, 404);
+  await api.post(`/api/v1/errors/${"0".repeat(32)}/mute`, {}, 404);
 });
 
 test("limits say how much of them is in use", async () => {
-  await using desk = await Desk.open();
-  await desk.post("/api/v1/queues/mail/settings", { concurrency: 5 });
-  await desk.post("/api/v1/jobs", { task: "t", options: { queue: "mail" } }, 201);
-  await desk.post("/api/v1/leases/acquire", { worker: "w-1", queues: ["mail"] });
-  const { limits } = await desk.get("/api/v1/limits");
+  await using api = await TestServer.open();
+  await api.post("/api/v1/queues/mail/settings", { concurrency: 5 });
+  await api.post("/api/v1/jobs", { task: "t", options: { queue: "mail" } }, 201);
+  await api.post("/api/v1/leases/acquire", { worker: "w-1", queues: ["mail"] });
+  const { limits } = await api.get("/api/v1/limits");
   assert.deepEqual(limits, [
     { queue: "mail", kind: "queue", name: null, concurrency: 5, rate: null, inUse: 1 },
   ]);
 });
 
 test("the audit log is verified, what checks found is listed, and a stream ticks if it is asked to", async () => {
-  await using desk = await Desk.open();
-  await desk.post("/api/v1/queues/mail/pause", { reason: "r" });
-  const verified = await desk.get("/api/v1/audit/verify");
+  await using api = await TestServer.open();
+  await api.post("/api/v1/queues/mail/pause", { reason: "r" });
+  const verified = await api.get("/api/v1/audit/verify");
   assert.deepEqual([verified.isWhole, verified.lines, verified.broken], [true, 1, null]);
-  assert.deepEqual(await desk.get("/api/v1/invariants"), { at: null, findings: [] });
-  assert.deepEqual((await desk.get("/api/v1/locks/heat?range=7d")).types, []);
+  assert.deepEqual(await api.get("/api/v1/invariants"), { at: null, findings: [] });
+  assert.deepEqual((await api.get("/api/v1/locks/heat?range=7d")).types, []);
   const leaving = new AbortController();
-  const stream = await fetch(`${desk.server.url}/api/v1/stream?tick=true`, {
+  const stream = await fetch(`${api.server.url}/api/v1/stream?tick=true`, {
     signal: leaving.signal,
   });
   const reader = stream.body?.getReader();

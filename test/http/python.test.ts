@@ -12,7 +12,7 @@ import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { ServerProcess } from "./child.ts";
 import { until } from "../worker/observe.ts";
-import { Desk, send } from "./client.ts";
+import { TestServer, send } from "./client.ts";
 
 const PROGRAM = join(import.meta.dirname, "../../examples/worker.py");
 const JOBS = 300;
@@ -144,22 +144,22 @@ test(
   "a job that cannot succeed is given up, and one of another worker's task is left alone",
   { skip: missingPython() },
   async () => {
-    await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
+    await using api = await TestServer.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
     const post = (task: string, input: unknown) =>
-      desk.post("/api/v1/jobs", { task, input, options: { queue: "py" } }, 201, { token: TOKEN });
+      api.post("/api/v1/jobs", { task, input, options: { queue: "py" } }, 201, { token: TOKEN });
     const unknown = await post("py.unknown", null);
     const hopeless = await post("py.add", { a: 1 });
     const wrong = await post("py.add", { a: 1, b: "two" });
-    await using worker = new PythonWorker(desk.server.url);
+    await using worker = new PythonWorker(api.server.url);
     await assert.rejects(
-      desk.holdfast.jobs.result(hopeless.id, { timeout: "30s" }),
+      api.holdfast.jobs.result(hopeless.id, { timeout: "30s" }),
       /failed on attempt 1: py\.add needs a and b/,
     );
     await until("the other is retried", async () => {
-      const job = await desk.holdfast.jobs.get(wrong.id);
+      const job = await api.holdfast.jobs.get(wrong.id);
       return job?.status === "retry" && job.lastError?.name === "TypeError";
     });
-    const { status, attempts } = (await desk.holdfast.jobs.get(unknown.id)) ?? {};
+    const { status, attempts } = (await api.holdfast.jobs.get(unknown.id)) ?? {};
     assert.deepEqual([status, attempts], ["pending", 0]);
     assert.equal(await worker.end("SIGTERM"), 0);
     assert.equal(worker.said, "");
@@ -167,8 +167,8 @@ test(
 );
 
 test("a missing token is reported in one line", { skip: missingPython() }, async () => {
-  await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
-  await using worker = new PythonWorker(desk.server.url, { HOLDFAST_TOKEN: "" });
+  await using api = await TestServer.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
+  await using worker = new PythonWorker(api.server.url, { HOLDFAST_TOKEN: "" });
   assert.equal(await worker.ended, 1);
   assert.match(worker.said, /^worker\.py: .*token.*\n$/i);
 });

@@ -7,7 +7,7 @@ import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 const folder = tempFolder();
 const LIMIT_MS = 30_000;
@@ -15,8 +15,8 @@ const LIMIT_MS = 30_000;
 const PRESENT_MS = 60_000;
 
 /** What a monitor sees that has counted just now. */
-async function look(desk: Desk, alerts: Alerts): Promise<readonly string[]> {
-  const { holdfast } = desk;
+async function look(api: TestServer, alerts: Alerts): Promise<readonly string[]> {
+  const { holdfast } = api;
   const at = holdfast.runtime.now();
   const queues = (await holdfast.stats()).map((one) => ({ ...one, oldestPendingAt: null }));
   const counts = { countedAt: await holdfast.store.db.clock(), tookMs: 1, queues };
@@ -25,9 +25,9 @@ async function look(desk: Desk, alerts: Alerts): Promise<readonly string[]> {
   return open.map(({ rule, subject }) => `${rule} ${subject}`);
 }
 
-async function untilRaised(desk: Desk, alerts: Alerts): Promise<void> {
+async function untilRaised(api: TestServer, alerts: Alerts): Promise<void> {
   const giveUpAt = performance.now() + LIMIT_MS;
-  while ((await look(desk, alerts)).length === 0) {
+  while ((await look(api, alerts)).length === 0) {
     assert.ok(performance.now() < giveUpAt, "no alert was raised");
   }
 }
@@ -39,35 +39,35 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const url = scratch?.url ?? `sqlite:${folder.file(".db")}`;
       await using cleaning = { [Symbol.asyncDispose]: async () => scratch?.drop() };
       void cleaning;
-      await using desk = await Desk.open(url);
-      const alerts = new Alerts({ holdfast: desk.holdfast, rules: { unworkedFor: 0, quiet: 0 } });
+      await using api = await TestServer.open(url);
+      const alerts = new Alerts({ holdfast: api.holdfast, rules: { unworkedFor: 0, quiet: 0 } });
       const options = { queue: "remote" };
       for (const input of [1, 2, 3]) {
-        await desk.post("/api/v1/jobs", { task: "thumbnail", input, options }, 201);
+        await api.post("/api/v1/jobs", { task: "thumbnail", input, options }, 201);
       }
       const worker = { worker: "python-1", queues: ["remote"] };
-      const { leases } = await desk.post("/api/v1/leases/acquire", { ...worker, lease: "1h" });
-      assert.deepEqual(await look(desk, alerts), []);
-      assert.deepEqual(await desk.holdfast.jobs.unclaimable(), []);
+      const { leases } = await api.post("/api/v1/leases/acquire", { ...worker, lease: "1h" });
+      assert.deepEqual(await look(api, alerts), []);
+      assert.deepEqual(await api.holdfast.jobs.unclaimable(), []);
       // It goes on with the next, and dies in the middle of it.
       const [{ id, epoch }] = leases;
       const settlement = { worker: "python-1", epoch, as: "done" };
-      await desk.post(`/api/v1/leases/${id}/settle`, settlement);
-      await desk.post("/api/v1/leases/acquire", { ...worker, lease: "100ms" });
-      assert.deepEqual(await look(desk, alerts), []);
-      const { engine } = desk.holdfast.store.db;
+      await api.post(`/api/v1/leases/${id}/settle`, settlement);
+      await api.post("/api/v1/leases/acquire", { ...worker, lease: "100ms" });
+      assert.deepEqual(await look(api, alerts), []);
+      const { engine } = api.holdfast.store.db;
       await engine.transaction((tx) =>
         tx.run(
           sql`update holdfast.unregistered_worker set heartbeat_at = heartbeat_at - ${PRESENT_MS}`,
         ),
       );
-      await untilRaised(desk, alerts);
-      assert.deepEqual(await look(desk, alerts), ["no-worker remote"]);
-      const [{ queue, task }] = (await desk.holdfast.jobs.unclaimable()) as any;
+      await untilRaised(api, alerts);
+      assert.deepEqual(await look(api, alerts), ["no-worker remote"]);
+      const [{ queue, task }] = (await api.holdfast.jobs.unclaimable()) as any;
       assert.deepEqual([queue, task], ["remote", "thumbnail"]);
       // Another comes: it is over.
-      await desk.post("/api/v1/leases/acquire", { ...worker, worker: "python-2", lease: "1h" });
-      assert.deepEqual(await look(desk, alerts), []);
+      await api.post("/api/v1/leases/acquire", { ...worker, worker: "python-2", lease: "1h" });
+      assert.deepEqual(await look(api, alerts), []);
       await alerts.stop();
     });
   });

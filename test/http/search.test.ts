@@ -4,15 +4,15 @@ import { after, test } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { defineTask } from "../../src/index.ts";
 import { isLong } from "../support/scale.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 test("inputs are found by what people see, also quotes and line breaks", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   const input = { note: 'she said "no"\nand left', cents: 1999, path: "a\\b" };
-  const { id } = await desk.post("/api/v1/jobs", { task: "t", input }, 201);
-  await desk.post("/api/v1/jobs", { task: "t", input: { note: "other" } }, 201);
+  const { id } = await api.post("/api/v1/jobs", { task: "t", input }, 201);
+  await api.post("/api/v1/jobs", { task: "t", input: { note: "other" } }, 201);
   const found = async (payload: string): Promise<string[]> => {
-    const { jobs } = await desk.get(`/api/v1/jobs?input=${encodeURIComponent(payload)}`);
+    const { jobs } = await api.get(`/api/v1/jobs?input=${encodeURIComponent(payload)}`);
     return jobs.map((job: { id: string }) => job.id);
   };
   assert.deepEqual(await found("and left"), [id]);
@@ -23,23 +23,23 @@ test("inputs are found by what people see, also quotes and line breaks", async (
 });
 
 test("a list says how far it looked, and reads the rows on a screen by their ids", async () => {
-  await using desk = await Desk.open();
-  const { id } = await desk.post("/api/v1/jobs", { task: "t" }, 201);
-  const { jobs, ...looked } = await desk.get("/api/v1/jobs?queue=default");
+  await using api = await TestServer.open();
+  const { id } = await api.post("/api/v1/jobs", { task: "t" }, 201);
+  const { jobs, ...looked } = await api.get("/api/v1/jobs?queue=default");
   assert.deepEqual(looked, { examined: 1, isComplete: true, next: null });
-  const same = await desk.get(`/api/v1/jobs?id=${id}&id=018f2c5e-9b3a-700c-91f2-4c7d9be03a58`);
+  const same = await api.get(`/api/v1/jobs?id=${id}&id=018f2c5e-9b3a-700c-91f2-4c7d9be03a58`);
   assert.deepEqual(same.jobs, jobs);
-  const counted = await desk.get("/api/v1/jobs/count?status=pending&status=failed");
+  const counted = await api.get("/api/v1/jobs/count?status=pending&status=failed");
   assert.deepEqual(counted, { count: 1, examined: 1, isComplete: true, next: null });
-  await desk.get("/api/v1/jobs?id=nonsense", 400);
-  assert.equal((await desk.get(`/api/v1/jobs?id=${id}&id=0199`, 400)).field, "id[1]");
-  assert.equal((await desk.get("/api/v1/jobs?status=done&status=lost", 400)).field, "status");
-  assert.equal((await desk.get("/api/v1/jobs?endedSince=soon", 400)).field, "endedSince");
-  assert.equal((await desk.get("/api/v1/jobs/count?endedUntil=soon", 400)).field, "endedUntil");
-  await desk.get("/api/v1/jobs?input=", 400);
-  await desk.get("/api/v1/jobs/count?examine=1000000", 400);
-  await desk.get("/api/v1/jobs?worker=w&colour=red", 400);
-  await desk.get("/api/v1/jobs?queue=a&queue=b", 400);
+  await api.get("/api/v1/jobs?id=nonsense", 400);
+  assert.equal((await api.get(`/api/v1/jobs?id=${id}&id=0199`, 400)).field, "id[1]");
+  assert.equal((await api.get("/api/v1/jobs?status=done&status=lost", 400)).field, "status");
+  assert.equal((await api.get("/api/v1/jobs?endedSince=soon", 400)).field, "endedSince");
+  assert.equal((await api.get("/api/v1/jobs/count?endedUntil=soon", 400)).field, "endedUntil");
+  await api.get("/api/v1/jobs?input=", 400);
+  await api.get("/api/v1/jobs/count?examine=1000000", 400);
+  await api.get("/api/v1/jobs?worker=w&colour=red", 400);
+  await api.get("/api/v1/jobs?queue=a&queue=b", 400);
 });
 
 const MANY = 200_000;
@@ -50,17 +50,17 @@ test(
   "a filter that nothing matches costs at most twice as much as a plain page, among 200,000 jobs",
   { skip: isLong ? false : "in the long run" },
   async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     const task = defineTask({ name: "t", queue: "some", run: () => {} });
     for (let made = 0; made < MANY; made += TOGETHER) {
       const inputs = Array.from({ length: TOGETHER }, (_, n) => ({ n: made + n }));
-      await desk.holdfast.enqueueMany(task, inputs, { tags: ["all"] });
+      await api.holdfast.enqueueMany(task, inputs, { tags: ["all"] });
     }
     const cost = async (query: string): Promise<number> => {
       const took: number[] = [];
       for (let tries = 0; tries < TRIES; tries += 1) {
         const begunAt = performance.now();
-        await desk.get(`/api/v1/jobs?${query}`);
+        await api.get(`/api/v1/jobs?${query}`);
         took.push(performance.now() - begunAt);
       }
       return took.toSorted((a, b) => a - b)[(TRIES - 1) / 2] ?? 0;
@@ -80,11 +80,11 @@ test(
 );
 
 test("a pasted text leads to what it is", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   const options = { key: "order-42", tags: ["acme"], queue: "mail" };
-  const { id } = await desk.post("/api/v1/jobs", { task: "t", options }, 201);
+  const { id } = await api.post("/api/v1/jobs", { task: "t", options }, 201);
   const hits = async (text: string, kind = ""): Promise<string[]> => {
-    const found = await desk.get(`/api/v1/find?text=${encodeURIComponent(text)}${kind}`);
+    const found = await api.get(`/api/v1/find?text=${encodeURIComponent(text)}${kind}`);
     return found.hits.map((hit: { kind: string; id: string }) => `${hit.kind} ${hit.id}`);
   };
   assert.deepEqual(await hits(`  ${id} `), [`job ${id}`]);
@@ -92,7 +92,7 @@ test("a pasted text leads to what it is", async () => {
   assert.deepEqual(await hits("acme"), ["tag acme"]);
   assert.deepEqual(await hits("acme", "&kind=key"), []);
   assert.deepEqual(await hits(""), []);
-  const names = await desk.get("/api/v1/names");
+  const names = await api.get("/api/v1/names");
   assert.deepEqual(names.tags, ["acme"]);
 });
 

@@ -11,7 +11,7 @@ import {
 import { defineTask } from "../../src/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { until } from "../worker/observe.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 const REQUEST = "00f067aa0ba902b7";
@@ -37,10 +37,10 @@ suite("a process that exports spans", () => {
 
   test("a request, its job's attempt and the attempt's step are one trace", async () => {
     using folder = tempFolder();
-    await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { tasks: [ship] });
-    await desk.holdfast.startWorker({ tasks: [ship] });
+    await using api = await TestServer.open(`sqlite:${folder.file(".db")}`, { tasks: [ship] });
+    await api.holdfast.startWorker({ tasks: [ship] });
     const body = { task: "order.ship", input: { id: "42" } };
-    const { status, json } = await desk.ask("/api/v1/jobs", { body, headers });
+    const { status, json } = await api.ask("/api/v1/jobs", { body, headers });
     assert.equal(status, 201);
     const spans = await until("all have ended", () => {
       const ended = exporter.getFinishedSpans();
@@ -58,9 +58,9 @@ suite("a process that exports spans", () => {
   });
 
   test("headers that are no trace are left alone", async () => {
-    await using desk = await Desk.open();
+    await using api = await TestServer.open();
     const body = { task: "order.ship", input: { id: "42" } };
-    const { status } = await desk.ask("/api/v1/jobs", {
+    const { status } = await api.ask("/api/v1/jobs", {
       body,
       headers: { traceparent: "00-nonsense" },
     });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { refused } from "../../src/http-kernel/body.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Desk } from "./client.ts";
+import { TestServer } from "./client.ts";
 
 const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 const fence = { worker: "w-1", epoch: 1 };
@@ -83,15 +83,15 @@ const posts: [string, unknown, string, string][] = [
 ];
 
 test("an invalid field of a body is named, with the allowed and the given value", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   for (const [path, body, field, detail] of posts) {
-    const problem = await desk.post(`/api/v1${path}`, body, 422);
+    const problem = await api.post(`/api/v1${path}`, body, 422);
     assert.deepEqual([problem.field ?? "", problem.detail], [field, detail]);
   }
 });
 
 test("a field of a query is, too", async () => {
-  await using desk = await Desk.open();
+  await using api = await TestServer.open();
   const queries: [string, string][] = [
     ["/jobs?limit=0", "limit must be between 1 and 1000; got 0."],
     ["/jobs?limit=many", 'limit must be a whole number between 1 and 1000; got "many".'],
@@ -106,14 +106,14 @@ test("a field of a query is, too", async () => {
   ];
   for (const [path, detail] of queries) {
     const whole = path.startsWith("/health") ? path : `/api/v1${path}`;
-    assert.equal((await desk.get(whole, 400)).detail, detail);
+    assert.equal((await api.get(whole, 400)).detail, detail);
   }
 });
 
 test("a request without a token gets instructions for creating one", async () => {
-  await using desk = await Desk.open(undefined, { token: "hft_configured_0123456789" });
+  await using api = await TestServer.open(undefined, { token: "hft_configured_0123456789" });
   for (const headers of [{}, { authorization: "Bearer hft_wrong" }, { authorization: "Basic x" }]) {
-    const { detail } = await desk.get("/api/v1/jobs", 401, { headers });
+    const { detail } = await api.get("/api/v1/jobs", 401, { headers });
     assert.match(detail, /holdfast tokens create --name/);
   }
 });

@@ -3,65 +3,65 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { alertRules } from "../../src/alerts/rules.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
-import { assertRefused, Desk } from "../cli/command.ts";
+import { assertRefused, TestCli } from "../cli/command.ts";
 import { sighting } from "../support/alerts.ts";
 import { Hook } from "./alert-hook.ts";
 
 suite("holdfast alerts", { timeout: 60_000 }, () => {
-  let desk: Desk;
+  let cli: TestCli;
   let store: Store;
   before(async () => {
-    desk = new Desk();
-    store = await openStore(desk.url);
+    cli = new TestCli();
+    store = await openStore(cli.url);
     await store.migrate();
   });
   after(async () => {
     await store.close();
-    await desk[Symbol.asyncDispose]();
+    await cli[Symbol.asyncDispose]();
   });
 
   test("lists what is raised, and with --all what was, and every field as JSON", async () => {
-    assert.equal((await desk.holdfast(["alerts"])).stdout, "No alerts.\n");
+    assert.equal((await cli.holdfast(["alerts"])).stdout, "No alerts.\n");
     const over = sighting({ rule: "canary-lost", severity: "critical", holdMs: 0 });
     await store.alerts.note(over);
     await store.alerts.clear({ alert: over.id, id: over.id, seenAt: 0, quietMs: 0, targets: [] });
     await store.alerts.note(sighting({ holdMs: 0, subject: "a\u001B[31mb" }));
     await store.alerts.note(sighting({ rule: "version-drift" }));
 
-    const { stdout } = await desk.holdfast(["alerts"]);
+    const { stdout } = await cli.holdfast(["alerts"]);
     assert.match(stdout, /^SEVERITY +RULE +SUBJECT +SINCE +MESSAGE\n/);
     assert.match(
       stdout,
       /^warning +pending-old +a\\u001b\[31mb +(?:now|\d+s ago) +The oldest pending/m,
     );
     assert.match(stdout, /^1 alert$/m);
-    const all = await desk.holdfast(["alerts", "list", "--all"]);
+    const all = await cli.holdfast(["alerts", "list", "--all"]);
     assert.match(all.stdout, /^SEVERITY +RULE +SUBJECT +SINCE +RESOLVED +MESSAGE\n/);
     assert.match(
       all.stdout,
       /^critical +canary-lost +mail +(?:now|\d+s ago) +(?:now|\d+s ago) +The/m,
     );
 
-    const { alerts } = await desk.json(["alerts", "--all", "--limit", "1"]);
+    const { alerts } = await cli.json(["alerts", "--all", "--limit", "1"]);
     assert.deepEqual(
       [alerts.length, alerts[0].rule, alerts[0].facts],
       [1, "pending-old", { waitsMs: 360_000 }],
     );
-    const next = await desk.json(["alerts", "--all", "--before", alerts[0].id]);
+    const next = await cli.json(["alerts", "--all", "--before", alerts[0].id]);
     assert.deepEqual(
       next.alerts.map(({ status }: { status: string }) => status),
       ["resolved"],
     );
-    assertRefused(await desk.holdfast(["alerts", "--before", "x"]), 2, /before/);
+    assertRefused(await cli.holdfast(["alerts", "--before", "x"]), 2, /before/);
   });
 
   test("says when alerts are raised", async () => {
-    const { stdout } = await desk.holdfast(["alerts", "rules"]);
+    const { stdout } = await cli.holdfast(["alerts", "rules"]);
     assert.match(
       stdout,
       /^worker-stale +warning +1m +another worker found it dead, or it has sent no heartbeat for 1m$/m,
     );
-    const { rules } = await desk.json(["alerts", "rules"]);
+    const { rules } = await cli.json(["alerts", "rules"]);
     assert.equal(rules.length, alertRules().length);
   });
 
@@ -73,7 +73,7 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
       HOLDFAST_WEBHOOK_PRIVATE: "true",
       HOLDFAST_WEBHOOK_SECRET: "a secret of sixteen characters",
     };
-    const { code, stdout, stderr } = await desk.holdfast(["alerts", "test"], { env });
+    const { code, stdout, stderr } = await cli.holdfast(["alerts", "test"], { env });
     assert.equal(code, 1);
     assert.match(
       stdout,
@@ -92,7 +92,7 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
 
   test("says which webhooks cannot be used", async () => {
     const run = (url: string) =>
-      desk.holdfast(["alerts", "test"], { env: { HOLDFAST_WEBHOOK_URLS: url } });
+      cli.holdfast(["alerts", "test"], { env: { HOLDFAST_WEBHOOK_URLS: url } });
     assertRefused(await run(""), 2, /HOLDFAST_WEBHOOK_URLS/);
     const said = await run("https://127.0.0.1/s3cret");
     assertRefused(said, 2, /not a public address/);

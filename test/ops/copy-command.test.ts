@@ -4,7 +4,7 @@ import { after, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
 import { copyRow } from "../../src/copy/store.ts";
 import { openEngine } from "../../src/database/open.ts";
-import { assertRefused, Desk } from "../cli/command.ts";
+import { assertRefused, TestCli } from "../cli/command.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -31,33 +31,33 @@ suite("holdfast copy", () => {
     "killed in the middle, continues when it is run again",
     { skip: missing("mysql"), timeout: 120_000 },
     async () => {
-      await using desk = new Desk();
+      await using cli = new TestCli();
       await using target = await scratchDatabase("mysql");
-      await fill(desk.url);
+      await fill(cli.url);
       {
-        await using holdfast = await openHoldfast(desk.url);
+        await using holdfast = await openHoldfast(cli.url);
         await holdfast.enqueueMany(
           plain,
           Array.from({ length: JOBS }, (_, n) => n),
         );
       }
-      const first = desk.start(["copy", desk.url, target.url]);
+      const first = cli.start(["copy", cli.url, target.url]);
       await pagesArrive(target.url, 3);
       first.child.kill("SIGKILL");
       assert.equal((await first.ended).signal, "SIGKILL");
       assertRefused(
-        await desk.holdfast(["jobs", "--url", target.url]),
+        await cli.holdfast(["jobs", "--url", target.url]),
         3,
         /copy of sqlite:.* is incomplete/,
       );
-      const second = await desk.json(["copy", desk.url, target.url, "--reason", "a bigger house"]);
+      const second = await cli.json(["copy", cli.url, target.url, "--reason", "a bigger house"]);
       assert.equal(second.run, "resumed");
       assert.ok(second.rows > 2 * JOBS);
       assert.deepEqual(
         withoutTheCopy(await contentOf(target.url)),
-        withoutTheCopy(await contentOf(desk.url)),
+        withoutTheCopy(await contentOf(cli.url)),
       );
-      const { lines } = await desk.json(["audit", "--url", target.url]);
+      const { lines } = await cli.json(["audit", "--url", target.url]);
       const { action, subject, actor, reason } = lines.at(-1);
       assert.deepEqual([action, subject, reason], ["database.copy", "database", "a bigger house"]);
       assert.match(actor, /^cli /);
@@ -65,13 +65,13 @@ suite("holdfast copy", () => {
   );
 
   test("reports what it did, and why it refuses", async () => {
-    await using desk = new Desk();
+    await using cli = new TestCli();
     {
-      await using holdfast = await openHoldfast(desk.url);
+      await using holdfast = await openHoldfast(cli.url);
       await holdfast.enqueue(plain, 1);
     }
-    const target = `sqlite:${desk.path("other.db")}`;
-    const said = await desk.holdfast(["copy", desk.url, target]);
+    const target = `sqlite:${cli.path("other.db")}`;
+    const said = await cli.holdfast(["copy", cli.url, target]);
     assert.deepEqual([said.code, said.stderr], [0, ""]);
     assert.match(
       said.stdout,
@@ -79,17 +79,17 @@ suite("holdfast copy", () => {
     );
     assert.match(said.stdout, /\n {2}job: 1\n/);
     assert.match(said.stdout, /Verified: every table is identical in both databases\.\n$/);
-    const again = await desk.holdfast(["copy", desk.url, target]);
+    const again = await cli.holdfast(["copy", cli.url, target]);
     assert.equal(again.code, 0);
     assert.match(again.stdout, /Nothing to do: .* is already a complete copy of /);
-    const third = `sqlite:${desk.path("third.db")}`;
+    const third = `sqlite:${cli.path("third.db")}`;
     await (await openHoldfast(third)).close();
-    assertRefused(await desk.holdfast(["copy", desk.url]), 2, /to-url/);
+    assertRefused(await cli.holdfast(["copy", cli.url]), 2, /to-url/);
     assertRefused(
-      await desk.holdfast(["copy", `sqlite:${desk.path("none.db")}`, third]),
+      await cli.holdfast(["copy", `sqlite:${cli.path("none.db")}`, third]),
       3,
       /none\.db/,
     );
-    assertRefused(await desk.holdfast(["copy", third, desk.url]), 5, /is not empty/);
+    assertRefused(await cli.holdfast(["copy", third, cli.url]), 5, /is not empty/);
   });
 });

@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import type { UnregisteredWorker, WorkerRecord } from "../../src/app/ops.ts";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import { sql } from "../../src/database/sql.ts";
-import { assertRefused, Desk, until, type Started } from "../cli/command.ts";
+import { assertRefused, TestCli, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { drawnEngines, type Place } from "./places.ts";
 
@@ -38,7 +38,7 @@ export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b })
 describe("before a rollout", { concurrency: true }, () => {
   for (const { name, skip, place: open } of drawnEngines("checks")) {
     describe(`a singleton on ${name}`, { skip, timeout: 120_000, concurrency: 1 }, () => {
-      let desk: Desk;
+      let cli: TestCli;
       let place: Place;
       let holdfast: Holdfast;
       before(async () => {
@@ -50,14 +50,14 @@ describe("before a rollout", { concurrency: true }, () => {
         await place[Symbol.asyncDispose]();
       });
       afterEach(async () => {
-        await desk[Symbol.asyncDispose]();
+        await cli[Symbol.asyncDispose]();
         await empty(holdfast);
       });
 
       function start(env: Record<string, string> = {}, more: readonly string[] = []): Started {
-        const tasks = desk.tasks("tasks.ts", TASKS);
+        const tasks = cli.tasks("tasks.ts", TASKS);
         const options = ["--tasks", tasks, "--name", "mailer", "--slots", "1", ...SILENCE, ...more];
-        return desk.start(["work", "--url", place.url, ...options], { env });
+        return cli.start(["work", "--url", place.url, ...options], { env });
       }
 
       async function active(): Promise<WorkerRecord[]> {
@@ -66,7 +66,7 @@ describe("before a rollout", { concurrency: true }, () => {
       }
 
       test("cannot be started twice", async () => {
-        desk = new Desk();
+        cli = new TestCli();
         const first = start();
         await first.says("worker started");
         const second = await start().ended;
@@ -81,7 +81,7 @@ describe("before a rollout", { concurrency: true }, () => {
       });
 
       test(`of ${AT_ONCE} that start at once, one is active and the others are refused`, async () => {
-        desk = new Desk();
+        cli = new TestCli();
         const started = Array.from({ length: AT_ONCE }, () => start());
         await until("one runs and the others ended", () => {
           const ended = started.filter(({ child }) => child.exitCode !== null);
@@ -98,35 +98,35 @@ describe("before a rollout", { concurrency: true }, () => {
       // What a signal does does not depend on the database.
       if (name === "SQLite") {
         test("that is a standby is listed, and logs it when a signal ends it", async () => {
-          desk = new Desk();
+          cli = new TestCli();
           const first = start();
           await first.says("worker started");
           const standby = start({}, ["--standby"]);
           await standby.says("worker is standing by");
           let unregistered: UnregisteredWorker[] = [];
           await until("it is noted", async () => {
-            ({ unregistered } = await desk.json(["workers", "--url", place.url]));
+            ({ unregistered } = await cli.json(["workers", "--url", place.url]));
             return unregistered.length === 1;
           });
           const [{ id, kind, type, pid }] = unregistered as [UnregisteredWorker];
           assert.deepEqual([kind, type, pid], ["standby", "mailer", standby.child.pid]);
           const at = ["--url", place.url];
-          const { stdout } = await desk.holdfast(["workers", ...at]);
+          const { stdout } = await cli.holdfast(["workers", ...at]);
           assert.match(stdout, new RegExp(`^${id} +standby `, "m"));
           assert.match(stdout, /^1 worker, 1 standby$/m);
-          const shown = await desk.holdfast(["workers", "show", id, ...at]);
+          const shown = await cli.holdfast(["workers", "show", id, ...at]);
           assert.match(shown.stdout, /^ {2}status +standby, not registered$/m);
-          const told = await desk.holdfast(["workers", "stop", id, ...at]);
+          const told = await cli.holdfast(["workers", "stop", id, ...at]);
           assertRefused(told, 4, new RegExp(`Stop its process \\(process ${pid} on `));
           standby.child.kill("SIGTERM");
           await standby.says("SIGTERM during start-up");
           assert.equal((await standby.ended).code, 0);
-          assert.deepEqual((await desk.json(["workers", ...at])).unregistered, []);
+          assert.deepEqual((await cli.json(["workers", ...at])).unregistered, []);
         });
       }
 
       test("that was killed is followed by another, at once on its own host", async () => {
-        desk = new Desk();
+        cli = new TestCli();
         const first = start();
         await first.says("worker started");
         const [row] = await active();
@@ -142,7 +142,7 @@ describe("before a rollout", { concurrency: true }, () => {
         ? ["the next one", "its standby"]
         : ["the next one"]) {
         test(`that was killed leaves its job to ${follower}, long before its lease is over`, async () => {
-          desk = new Desk();
+          cli = new TestCli();
           const first = start({}, ["--lease", "10m"]);
           await first.says("worker started");
           const job = await holdfast.enqueue("twice", null);
@@ -160,7 +160,7 @@ describe("before a rollout", { concurrency: true }, () => {
       }
 
       test("that was killed on another host is followed by another when it is stale", async () => {
-        desk = new Desk();
+        cli = new TestCli();
         const first = start();
         await first.says("worker started");
         const [row] = await active();
@@ -176,7 +176,7 @@ describe("before a rollout", { concurrency: true }, () => {
       });
 
       test("that is killed while it stops has freed its slot, and is closed as hung", async () => {
-        desk = new Desk();
+        cli = new TestCli();
         const first = start();
         await first.says("worker started");
         await holdfast.enqueue("stay", null);
@@ -196,11 +196,11 @@ describe("before a rollout", { concurrency: true }, () => {
       });
 
       test("shows its version, and the new one after a new build", async () => {
-        desk = new Desk();
+        cli = new TestCli();
         for (const build of ["first-build", "second-build"]) {
           const started = start({ BUILD_ID: build });
           await started.says("worker started");
-          const { workers } = await desk.json(["workers", "--url", place.url]);
+          const { workers } = await cli.json(["workers", "--url", place.url]);
           assert.deepEqual(
             workers.map(({ version }: WorkerRecord) => version),
             [build],

@@ -24,15 +24,15 @@ export class Crew implements AsyncDisposable {
   readonly worker: Worker;
   readonly log: KeptLog;
   readonly heard: Heard[];
-  readonly #desk: Desk;
+  readonly #counted: CountedTasks;
   readonly #streams: Stream[] = [];
 
-  private constructor(holdfast: Holdfast, worker: Worker, log: KeptLog, desk: Desk) {
+  private constructor(holdfast: Holdfast, worker: Worker, log: KeptLog, counted: CountedTasks) {
     this.holdfast = holdfast;
     this.worker = worker;
     this.log = log;
     this.heard = hear(worker);
-    this.#desk = desk;
+    this.#counted = counted;
   }
 
   static async start(
@@ -40,12 +40,12 @@ export class Crew implements AsyncDisposable {
     options: Partial<WorkerOptions> = {},
   ): Promise<Crew> {
     const log = keepLog();
-    const desk = new Desk();
+    const counted = new CountedTasks();
     const holdfast = await openHoldfast(location, { logger: log.logger });
     try {
-      const tasks = [desk.quick, desk.held];
+      const tasks = [counted.quick, counted.held];
       const worker = await holdfast.startWorker({ tasks, shutdown: "5s", ...options });
-      return new Crew(holdfast, worker, log, desk);
+      return new Crew(holdfast, worker, log, counted);
     } catch (error) {
       await holdfast.close();
       throw error;
@@ -59,34 +59,34 @@ export class Crew implements AsyncDisposable {
   }
 
   startAnother(): Promise<Worker> {
-    return this.holdfast.startWorker({ tasks: [this.#desk.quick] });
+    return this.holdfast.startWorker({ tasks: [this.#counted.quick] });
   }
 
   /** How often the task of a job was run. */
   runs(id: string): number {
-    return this.#desk.runs.get(id) ?? 0;
+    return this.#counted.runs.get(id) ?? 0;
   }
 
   /** What the signal of a job that is held was aborted with; undefined: it was not. */
   aborts(id: string): { readonly reason: unknown; readonly at: number } | undefined {
-    return this.#desk.aborts.get(id);
+    return this.#counted.aborts.get(id);
   }
 
   /** A job that ends at once. */
   quick(input = 1): Promise<Job<number>> {
-    return this.holdfast.enqueue(this.#desk.quick, input);
+    return this.holdfast.enqueue(this.#counted.quick, input);
   }
 
   /** A job that is running, and ends when it is told to or when its signal aborts. */
   async held(): Promise<Job<string>> {
-    const job = await this.holdfast.enqueue(this.#desk.held, null);
+    const job = await this.holdfast.enqueue(this.#counted.held, null);
     await until("it runs", () => this.runs(job.id) === 1);
     return job;
   }
 
   /** Lets a job that is held end, now or as soon as it runs. */
   end(id: string): void {
-    this.#desk.gate(id).resolve("ended");
+    this.#counted.gate(id).resolve("ended");
   }
 
   /** Enqueues one job after another, whatever happens, until it is stopped. */
@@ -149,7 +149,7 @@ export class Crew implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#desk.endAll();
+    this.#counted.endAll();
     await Promise.all(this.#streams.map((stream) => stream.stop()));
     await this.holdfast.close();
   }
@@ -161,7 +161,7 @@ function loopOf({ facts, message }: LogLine): string {
 }
 
 /** The tasks, and the books about them. */
-class Desk {
+class CountedTasks {
   readonly runs = new Map<string, number>();
   readonly aborts = new Map<string, { reason: unknown; at: number }>();
   readonly #gates = new Map<string, PromiseWithResolvers<string>>();

@@ -369,7 +369,7 @@ function columnsOf(explained: ReadonlyMap<string, string>): readonly Column<JobS
       hide: "sm",
       look: "dim",
       width: "22%",
-      narrow: "28%",
+      narrow: "24%",
       cell: why,
     },
     {

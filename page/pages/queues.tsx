@@ -145,7 +145,7 @@ const COLUMNS: readonly Column<OverviewQueue>[] = [
   },
   {
     name: "Out /s",
-    hide: "sm",
+    hide: "md",
     align: "end",
     look: "dim",
     width: 64,

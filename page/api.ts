@@ -33,13 +33,34 @@ export function apiUrl(path: string): string {
   return `${base}api/v1/${path}`;
 }
 
+/** The last answer to a read, which the server does not send again while it is the same. */
+export interface Known {
+  readonly tag: string;
+  readonly data: unknown;
+}
+
 export async function read(
   path: string,
   signal = new AbortController().signal,
   limitMs = READ_LIMIT_MS,
 ): Promise<unknown> {
+  return (await readAgain(path, null, signal, limitMs)).data;
+}
+
+/** Reads what may be known already; the same data is the same object. */
+export async function readAgain(
+  path: string,
+  known: Known | null,
+  signal: AbortSignal,
+  limitMs = READ_LIMIT_MS,
+): Promise<Known> {
   const limit = AbortSignal.timeout(limitMs);
-  return request(path, { signal: AbortSignal.any([signal, limit]) }, signal);
+  const headers: Record<string, string> = known === null ? {} : { "if-none-match": known.tag };
+  const init = { headers, signal: AbortSignal.any([signal, limit]) };
+  const response = await send(path, init, signal);
+  if (known !== null && response.status === 304) return known;
+  const data = await dataOf(response);
+  return { tag: response.headers.get("etag") ?? "", data };
 }
 
 /** Sends a change. Without an answer it is sent again under the same key, so it happens once at most. */
@@ -47,12 +68,13 @@ export async function write(path: string, body: object): Promise<unknown> {
   const key = newKey();
   for (const waitMs of [...WRITE_AGAIN_MS, null]) {
     try {
-      return await request(path, {
+      const response = await send(path, {
         method: "POST",
         headers: { "content-type": "application/json", "idempotency-key": key },
         body: JSON.stringify(body),
         signal: AbortSignal.timeout(WRITE_LIMIT_MS),
       });
+      return await dataOf(response);
     } catch (error) {
       if (!(error instanceof Unreachable) || waitMs === null) throw error;
       await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -61,14 +83,16 @@ export async function write(path: string, body: object): Promise<unknown> {
   throw new Unreachable("No answer.");
 }
 
-async function request(path: string, init: RequestInit, left?: AbortSignal): Promise<unknown> {
-  let response: Response;
+async function send(path: string, init: RequestInit, left?: AbortSignal): Promise<Response> {
   try {
-    response = await fetch(apiUrl(path), { ...init, credentials: "same-origin" });
+    return await fetch(apiUrl(path), { ...init, credentials: "same-origin" });
   } catch (error) {
     if (left?.aborted === true) throw error;
     throw new Unreachable("No answer from Holdfast.", { cause: error });
   }
+}
+
+async function dataOf(response: Response): Promise<unknown> {
   const type = response.headers.get("content-type") ?? "";
   if (!type.includes("json")) {
     if (response.status >= 500) throw new Unreachable(`A proxy answered ${response.status}.`);

@@ -12,7 +12,7 @@ import {
   type StreamEventName,
   streamEventNameValues,
 } from "./api.gen.ts";
-import { apiUrl, read, Refused, Unreachable } from "./api.ts";
+import { apiUrl, type Known, readAgain, Refused, Unreachable } from "./api.ts";
 import { addressOf, get, type Input, type Result } from "./client.ts";
 import { Store, useStore } from "./store.ts";
 
@@ -75,7 +75,7 @@ interface Entry {
   readonly path: string;
   readonly everyMs: number;
   users: number;
-  data: unknown;
+  known: Known | null;
   error: unknown;
   /** When its data came; 0: never. */
   at: number;
@@ -94,7 +94,7 @@ function entryOf(path: string, everyMs: number): Entry {
     path,
     everyMs,
     users: 0,
-    data: undefined,
+    known: null,
     error: null,
     at: 0,
     askedAt: 0,
@@ -117,8 +117,7 @@ async function ask(entry: Entry): Promise<void> {
   entry.asking = asking;
   entry.askedAt = Date.now();
   try {
-    const data = await read(entry.path, asking.signal);
-    entry.data = data;
+    entry.known = await readAgain(entry.path, entry.known, asking.signal);
     entry.error = null;
     entry.at = Date.now();
     heard();
@@ -218,7 +217,7 @@ export function useRead<P extends keyof Reads>(
     };
   }, [entry]);
   return {
-    data: entry?.data as Result<P> | undefined,
+    data: entry?.known?.data as Result<P> | undefined,
     error: entry?.error ?? null,
     at: entry?.at ?? 0,
     reload: () => void (entry !== null && ask(entry)),

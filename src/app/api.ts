@@ -82,18 +82,24 @@ interface Surroundings {
   readonly port: () => number | null;
   /** Asks the API itself. */
   readonly ask: Ask;
+  readonly basePath: string;
 }
 
 export class Api {
   readonly routes: readonly Route[];
   readonly #feed: Feed;
   readonly #carrying: Carrying;
+  readonly #basePath: string;
   #document: object | null = null;
 
-  constructor(parts: ApiParts & { readonly logger: Logger }, { ask, ...signing }: Surroundings) {
+  constructor(
+    parts: ApiParts & { readonly logger: Logger },
+    { ask, basePath, ...signing }: Surroundings,
+  ) {
     const { holdfast, logger } = parts;
     const { store, runtime } = holdfast;
     this.#feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
+    this.#basePath = basePath;
     this.#carrying = new Carrying(holdfast, logger);
     this.routes = [
       ...allRoutes(parts, this.#feed, () => this.#carrying.wake()),
@@ -105,7 +111,7 @@ export class Api {
 
   /** The OpenAPI document. It is generated when it is first read: most processes never need it. */
   get document(): object {
-    this.#document ??= openApiOf(this.routes, libraryVersion());
+    this.#document ??= openApiOf(this.routes, libraryVersion(), this.#basePath);
     return this.#document;
   }
 

@@ -1,6 +1,7 @@
 /** Published as `holdfast/dashboard`: the dashboard and its API inside of an application, behind its own login. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
+import { BASE_PATH_ALLOWED, basePathIn } from "../core/base-path.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { by, needed, optionsOf, passed } from "../core/options.ts";
 import { type Role, roles } from "../core/role.ts";
@@ -19,6 +20,7 @@ import { RequestSender } from "../http-kernel/guards.ts";
 import type { Limits } from "../http-kernel/limits.ts";
 import { Problem, problemOf } from "../http-kernel/problem.ts";
 import { dropRest, refusalOf, type Reply, send } from "../http-kernel/server.ts";
+import { thrifty } from "../http-kernel/thrift.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { embed } from "./embedded.ts";
 import type { Holdfast } from "./holdfast.ts";
@@ -60,9 +62,6 @@ export interface DashboardHandler {
   close(): Promise<void>;
 }
 
-/** A path of plain segments, without a slash at its end. */
-const BASE_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/;
-
 const dashboardOptions = optionsOf<DashboardOptions>()({
   holdfast: needed(passed<Holdfast>()),
   basePath: by(checkBasePath, ""),
@@ -81,7 +80,8 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     const url = URL.parse(request.url);
     const target = url === null ? "" : `${url.pathname}${url.search}`;
     const sender = fromNode.has(request) ? new RequestSender(request) : new PlainSender(request);
-    const { body, ...rest } = await embedded.answer({ method: request.method, target, sender });
+    const asked = { method: request.method, target, sender };
+    const { body, ...rest } = await thrifty(await embedded.answer(asked), asked);
     return new Response(body as RequestInit["body"], rest);
   };
   return Object.assign(handle, { close: () => embedded.close() });
@@ -98,10 +98,9 @@ class PlainSender extends RequestSender {
 }
 
 function checkBasePath(field: string, given: string): string {
-  const path = typeof given === "string" ? given.replace(/\/$/, "") : "?";
-  if (BASE_PATH.test(path)) return path;
-  const problem = 'must begin with a slash and have plain segments, such as "/admin/jobs".';
-  throw new InvalidArgumentError({ field, problem });
+  const path = typeof given === "string" ? basePathIn(given) : null;
+  if (path !== null) return path;
+  throw new InvalidArgumentError({ field, problem: `must ${BASE_PATH_ALLOWED}.` });
 }
 
 function checkPrincipal(field: string, given: DashboardOptions["principal"]) {

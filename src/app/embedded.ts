@@ -35,7 +35,7 @@ export function embed({ auth, basePath = "", pages, ...parts }: EmbeddedParts): 
   const streams = new Streams(runtime, limits);
   const ask = (request: Requested): Promise<Reply> =>
     app.answer({ ...request, target: `${basePath}${request.target}` });
-  const api = new Api({ ...parts, logger }, { auth: null, port, ask });
+  const api = new Api({ ...parts, logger }, { auth: null, port, ask, basePath });
   const app = new App({
     routes: api.routes,
     auth,

@@ -38,6 +38,7 @@ export interface Server extends AsyncDisposable {
 export async function startServer(parts: ServerParts): Promise<Server> {
   const { holdfast, host = serverSettings.host.initial } = parts;
   const { port: given = serverSettings.port.initial } = parts;
+  const { basePath = serverSettings.basePath.initial } = parts;
   const port = checkWhole("port", given, { least: 0, most: PORT_MAX });
   const logger = guardedLogger(parts.logger ?? holdfast.logger);
   const limits: Limits = { ...DEFAULT_LIMITS, ...parts.limits };
@@ -51,7 +52,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const listening = (): number => (http.address() as AddressInfo | null)?.port ?? 0;
   const api = new Api(
     { ...parts, logger },
-    { auth, port: listening, ask: (request) => app.answer(request) },
+    { auth, port: listening, ask: (request) => app.answer(request), basePath },
   );
   const { routes } = api;
   const once = new Once({ requests, runtime, logger, limits });
@@ -60,7 +61,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const { pages = new Assets() } = parts;
   const serving = { routes, auth, once, streams, limits, runtime, logger };
   const { redaction } = holdfast;
-  const app = new App({ ...serving, hosts, pages, port: listening, redaction });
+  const below = { basePath, isMapped: true };
+  const app = new App({ ...serving, ...below, hosts, pages, port: listening, redaction });
   const http = httpServer({ app, connections, limits, runtime });
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;
@@ -126,6 +128,11 @@ export interface ServerParts extends ApiParts {
   readonly host?: string;
   /** Default 8080; 0: any free port. */
   readonly port?: number;
+  /**
+   * The path below which a proxy serves it, without a slash at its end. Requests may have it or not: a proxy may keep it or
+   * cut it off, and probes come without one.
+   */
+  readonly basePath?: string;
   readonly logger?: Logger;
   /** An operator token from the configuration (HOLDFAST_TOKEN), in addition to those in the database. */
   readonly token?: string;

@@ -43,7 +43,7 @@ export interface Started {
 }
 
 /** The other flags of a service. */
-const OF_SERVICE = new Set<Key>(["tasks", "processes", "host", "port"]);
+const OF_SERVICE = new Set<Key>(["tasks", "processes", "host", "port", "basePath"]);
 
 /** Settings of a worker, which are passed on to child processes: a new setting with a flag is one of them. */
 export const workerKeys: readonly Key[] = keys.filter(

@@ -164,7 +164,7 @@ async function serve(
   monitor: Pick<Monitor, "latest">,
 ): Promise<Served> {
   const { settings, logger, known, pids } = options;
-  const { host, port, token, nodeEnv, heartbeat: heartbeatMs } = settings;
+  const { host, port, basePath, token, nodeEnv, heartbeat: heartbeatMs } = settings;
   const { Metrics } = await import("../monitoring/metrics.ts");
   const { Health } = await import("../monitoring/health.ts");
   const { startServer } = await import("../app/server.ts");
@@ -180,6 +180,7 @@ async function serve(
       logger,
       host,
       port,
+      basePath,
       production: nodeEnv === "production",
       metrics,
       health,

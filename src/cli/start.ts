@@ -31,7 +31,7 @@ All settings: holdfast config --all`,
 }
 
 function withWorkerFlags(command: Command): Command {
-  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
+  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port", "basePath"]);
   return command.option(
     "--watch",
     "restart when the tasks module or another file in its folder changes",
@@ -87,7 +87,7 @@ function announce(terminal: Terminal, settings: Settings, { service, logger }: S
     ...(url === null
       ? []
       : [
-          ["Dashboard", url],
+          ["Dashboard", `${url}${settings.basePath}`],
           ["API", `${url}/api/v1`],
           ["Health", `${url}/health`],
         ]),
@@ -131,6 +131,7 @@ export function serveCommand({ terminal }: CommandKit<unknown>): Command {
     "schema",
     "host",
     "port",
+    "basePath",
     "tasks",
     "monitor",
     "canary",

@@ -5,6 +5,7 @@
  * both. No schema library is used, because every command loads this file: a library would cost start-up time and memory, and
  * its messages would not know where a value came from or that it is a secret.
  */
+import { basePathIn } from "../core/base-path.ts";
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
@@ -159,6 +160,15 @@ export function host(): Kind<string> {
     "a host name or IP address, such as 127.0.0.1 or 0.0.0.0",
     (given) => given.length <= 253 && /^(?:[\w.-]+|\[?[\da-f:.]+(?:%\w+)?\]?)$/i.test(given),
   );
+}
+
+/** A path below which a proxy serves this server. */
+export function basePath(): Kind<string> {
+  return {
+    allowed: "a path of plain segments that begins with a slash, such as /admin/jobs",
+    read: (given) => (typeof given === "string" ? basePathIn(given.trim()) : null),
+    ...asString,
+  };
 }
 
 /** Comma-separated values, or an array in the config file. */

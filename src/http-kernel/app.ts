@@ -39,6 +39,8 @@ interface AppParts {
   readonly port: () => number | null;
   /** The path below which everything is, without a slash at its end; empty: none. */
   readonly basePath?: string;
+  /** A proxy may cut the base path off: requests without it are answered too. */
+  readonly isMapped?: boolean;
   /** Serves the pages. */
   readonly pages?: Pages;
   readonly redaction: Redaction;
@@ -124,7 +126,7 @@ export class App {
 
   /** A path outside of the base path fits no route. */
   #aimOf(target: string): Pick<Asked, "path" | "query"> {
-    const { basePath = "" } = this.#parts;
+    const { basePath = "", isMapped = false } = this.#parts;
     // A URL takes a backslash for a slash; a proxy in front does not.
     const isPath = target.startsWith("/") && !target.includes("\\");
     const url = isPath ? URL.parse(`http://localhost${target}`) : null;
@@ -135,7 +137,8 @@ export class App {
     if (basePath === "") return { path, query };
     if (path === basePath) return { path: "/", query };
     const isBelow = path.startsWith(`${basePath}/`);
-    return { path: isBelow ? path.slice(basePath.length) : OUTSIDE, query };
+    if (isBelow) return { path: path.slice(basePath.length), query };
+    return { path: isMapped ? path : OUTSIDE, query };
   }
 
   #find(method: string, path: string): [Route, Params] | null {
@@ -314,7 +317,7 @@ export class App {
     // A replayed problem carries the id of this request.
     const isProblem = status >= 400;
     const again = {
-      ...(isProblem ? {} : placed(route, JSON.parse(body))),
+      ...(isProblem ? {} : this.#placed(route, JSON.parse(body))),
       ...(replayed ? { "Idempotency-Replayed": "true" } : {}),
     };
     const text = isProblem
@@ -335,9 +338,14 @@ export class App {
     if (!("json" in answer))
       return this.#reply(null, { status: answer.status, type: null, requestId });
     const { status, json, headers: more } = answer;
-    const headers = { ...placed(route, json), ...more };
+    const headers = { ...this.#placed(route, json), ...more };
     const text = this.#text(json, route);
     return this.#reply(text, { status, type: JSON_TYPE, requestId, headers });
+  }
+
+  #placed({ location }: Route, json: unknown): Record<string, string> {
+    const { basePath = "" } = this.#parts;
+    return location === undefined ? {} : { Location: `${basePath}${location(json)}` };
   }
 
   #text(json: unknown, { isWhole = false }: Route): string {
@@ -486,10 +494,6 @@ function decoded(text: string, decode: (text: string) => string): string {
 
 async function cancelStream({ body }: Reply): Promise<void> {
   if (isStream(body)) await body.cancel();
-}
-
-function placed({ location }: Route, json: unknown): Record<string, string> {
-  return location === undefined ? {} : { Location: location(json) };
 }
 
 function tookTooLong(): Problem {

@@ -1,5 +1,5 @@
 /** Every limit of the server, by name. */
-import { bearer, host, port, setting, settled } from "../config/kind.ts";
+import { basePath, bearer, host, port, setting, settled } from "../config/kind.ts";
 import type { Runtime } from "../core/runtime.ts";
 
 const SECOND_MS = 1_000;
@@ -122,6 +122,15 @@ export const serverSettings = {
     kind: port(),
     initial: 8080,
     about: "The port of the server; 'holdfast work' starts a server only if it is set.",
+  }),
+  basePath: settled({
+    group: "Server",
+    env: ["HOLDFAST_BASE_PATH"],
+    flag: "--base-path <path>",
+    file: "basePath",
+    kind: basePath(),
+    initial: "",
+    about: "The path below which a proxy serves the dashboard and the API.",
   }),
   token: setting({
     group: "Server",

@@ -44,7 +44,7 @@ const TAGS: Readonly<Record<string, string>> = {
   probes: "Health checks and metrics; no token needed.",
 };
 
-export function openApiOf(routes: readonly Route[], version: string): Json {
+export function openApiOf(routes: readonly Route[], version: string, basePath = ""): Json {
   const schemas = new Schemas();
   const paths: Record<string, Json> = {};
   for (const route of routes) {
@@ -61,7 +61,7 @@ export function openApiOf(routes: readonly Route[], version: string): Json {
       description: "Durable jobs in the SQL database you already have.",
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: basePath === "" ? "/" : basePath }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {

@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Tokens } from "../../src/tokens/tokens.ts";
+import { startServer } from "../../src/app/server.ts";
+import { prefixProxy } from "../support/prefix-proxy.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
-import { closeBrowser, TestServer } from "./browser.ts";
+import { closeBrowser, SILENT, TestServer, Visitors } from "./browser.ts";
 import { HOSTILE, hostileShop } from "./hostile.ts";
 import { viewsOf } from "./views.ts";
 
@@ -180,6 +182,32 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await until("it is asked again", () => asked > untilThen);
     await dashboard.closePages();
     dashboard.complaints.length = 0; // 404 is logged by the browser.
+  });
+
+  test("behind a proxy that serves it below a prefix, every request has the prefix", async () => {
+    const { failed } = dashboard.shop.ids;
+    const prefix = "/tools/holdfast";
+    await using server = await startServer({
+      holdfast: dashboard.holdfast,
+      port: 0,
+      basePath: prefix,
+      logger: SILENT,
+    });
+    for (const keeps of [true, false]) {
+      await using proxy = await prefixProxy(server.url, { prefix, keeps });
+      const visitors = new Visitors(proxy.url);
+      const page = await visitors.page(`jobs/${failed}`);
+      await page.getByText("What happened").waitFor();
+      await page.getByText(/^Live/).waitFor();
+      await page.getByRole("link", { name: "Queues", exact: true }).click();
+      await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor();
+      assert.equal(page.url(), `${proxy.url}queues`);
+      await page.reload();
+      await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor();
+      await visitors.leave();
+      assert.deepEqual(proxy.strays, []);
+      visitors.assertNoComplaints();
+    }
   });
 
   test("hostile texts in every field stay text", async () => {

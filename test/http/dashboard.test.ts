@@ -171,6 +171,61 @@ describe("the page", () => {
   });
 });
 
+test("below the path of a proxy, requests may have it or not, and links have it", async () => {
+  await using desk = await open({ basePath: "/tools/holdfast" });
+  const forged = { "x-forwarded-prefix": "/evil" };
+  for (const below of ["", "/tools/holdfast"]) {
+    for (const path of ["/", "/jobs"]) {
+      const { status, text } = await page(desk, `${below}${path}`, { headers: forged });
+      assert.equal(status, 200, `${below}${path}`);
+      assert.match(text, /^<base href="\/tools\/holdfast\/">/);
+    }
+    const { status, headers } = await send(desk.server, `${below}/api/v1/jobs`, {
+      method: "POST",
+      body: { task: "order.ship", input: null },
+    });
+    assert.equal(status, 201);
+    assert.match(String(headers["location"]), /^\/tools\/holdfast\/api\/v1\/jobs\//);
+    assert.equal((await send(desk.server, `${below}/api/v1/session`, {})).status, 200);
+  }
+  const document = await send(desk.server, "/api/v1/openapi.json", {});
+  assert.deepEqual(document.json.servers, [{ url: "/tools/holdfast" }]);
+});
+
+test("what is read is packed from 1 kB on, and not sent again while it is the same", async () => {
+  await using desk = await open();
+  for (let at = 0; at < 20; at += 1) await desk.holdfast.enqueue("order.ship", { at });
+  const read = async (path: string, headers: Record<string, string>): Promise<Response> =>
+    fetch(`${desk.server.url}/api/v1/${path}`, { headers });
+  const plain = await read("jobs", { "accept-encoding": "identity" });
+  assert.equal(plain.headers.get("content-encoding"), null);
+  const text = await plain.text();
+  for (const [accepted, encoding] of [
+    ["gzip, deflate, br", "br"],
+    ["gzip;q=0.5, br;q=0", "gzip"],
+    ["gzip", "gzip"],
+    ["zstd, *;q=0", null],
+  ] as const) {
+    const response = await read("jobs", { "accept-encoding": accepted });
+    assert.equal(response.headers.get("content-encoding"), encoding, accepted);
+    const length = Number(response.headers.get("content-length"));
+    assert.equal(length < text.length / 4, encoding !== null, `${length} bytes`);
+    assert.equal(await response.text(), text); // fetch unpacks it
+    const tag = response.headers.get("etag") ?? "";
+    assert.equal(tag, plain.headers.get("etag"));
+    const same = await read("jobs", { "if-none-match": tag, "accept-encoding": accepted });
+    assert.deepEqual([same.status, await same.text()], [304, ""]);
+  }
+  const short = await read("session", { "accept-encoding": "br" });
+  assert.equal(short.headers.get("content-encoding"), null);
+  await desk.holdfast.enqueue("order.ship", null);
+  const changed = await read("jobs", { "if-none-match": plain.headers.get("etag") ?? "" });
+  assert.equal(changed.status, 200);
+  const stream = await read("stream", { "accept-encoding": "br" });
+  assert.equal(stream.headers.get("content-encoding"), null);
+  await stream.body?.cancel();
+});
+
 /** The cookie that a response sets, as a browser would send it back. */
 function cookieOf({ headers }: Reply): string {
   return String(headers["set-cookie"]?.[0]).split(";")[0] ?? "";

@@ -47,6 +47,7 @@ const samples: Readonly<Record<Key, Samples>> = {
       `postgres://u:${SECRET}/@[/x`,
     ],
   },
+  basePath: { right: ["/admin/jobs", "/jobs/"], wrong: ["admin", "//a", "/a b", "/a/../b"] },
   mysqlHost: { right: ["db", "10.0.0.7", "::1"], wrong: ["a b", "db/x", "u@db"] },
   mysqlPort: numbers(["3306", "1"], "0", "65536"),
   mysqlUser: { right: ["app", "a@b"], wrong: ["a\u001Bb"] },

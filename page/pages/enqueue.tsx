@@ -4,21 +4,15 @@ import { useState } from "preact/hooks";
 import type { EnqueueOptions, TaskInfo } from "../api.gen.ts";
 import { sentence } from "../api.ts";
 import { post } from "../client.ts";
+import * as f from "../format.ts";
 import { useMay, useRead } from "../live.ts";
 import { FieldView } from "../notice-view.tsx";
 import { type Answers, type Field, toast } from "../notices.ts";
 import { Crumbs, Empty, Head, Note, Panel, Seg, Shown, Tag } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { parsed } from "./json-text.ts";
-
-interface Schema {
-  readonly type?: string | readonly string[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly enum?: readonly unknown[];
-  readonly description?: string;
-  readonly default?: unknown;
-}
+import { answersOf, defaults, fieldsOf, inputOf } from "./payload-fields.ts";
+import { TaskInputs } from "./task-inputs.tsx";
 
 /** What the box has for JSON at first. */
 const NO_INPUT = "{}";
@@ -52,55 +46,6 @@ export function EnqueuePage(): JSX.Element {
   );
 }
 
-/** Fields for the properties that a form can ask for; null: JSON is better. */
-function fieldsOf(schema: Schema | null): Field[] | null {
-  if (schema === null || schema.type !== "object" || schema.properties === undefined) return null;
-  const required = new Set(schema.required ?? []);
-  return Object.entries(schema.properties).map(([name, one]) => {
-    const base = {
-      name: `input.${name}`,
-      label: name,
-      required: required.has(name),
-      ...(one.description === undefined ? {} : { hint: one.description }),
-    };
-    const given =
-      typeof one.default === "string" || typeof one.default === "number" ? String(one.default) : "";
-    if (one.enum !== undefined)
-      return {
-        ...base,
-        kind: "choice",
-        value: String(one.default ?? one.enum[0]),
-        choices: one.enum.map((value) => ({ value: String(value), text: String(value) })),
-      };
-    if (one.type === "boolean") return { ...base, kind: "check", value: one.default === true };
-    if (one.type === "number" || one.type === "integer")
-      return {
-        ...base,
-        kind: "number",
-        value: given,
-      };
-    if (one.type === "string") return { ...base, value: given };
-    return {
-      ...base,
-      kind: "area",
-      hint: "JSON",
-      value: one.default === undefined ? "" : JSON.stringify(one.default),
-    };
-  });
-}
-
-/** The input that the fields describe: numbers are numbers, and what is empty is left out. */
-function inputOf(schema: Schema, answers: Answers): Record<string, unknown> {
-  const entries = Object.entries(schema.properties ?? {}).flatMap(([name, one]) => {
-    const value = answers[`input.${name}`];
-    if (value === undefined || value === "") return [];
-    if (typeof value === "boolean" || one.type === "string" || one.enum !== undefined)
-      return [[name, value] as const];
-    return [[name, parsed(value)] as const];
-  });
-  return Object.fromEntries(entries);
-}
-
 function optionsOf(answers: Answers): EnqueueOptions {
   const text = (name: keyof EnqueueOptions): string => String(answers[name] ?? "").trim();
   const has = (name: keyof EnqueueOptions): boolean => text(name) !== "";
@@ -120,7 +65,7 @@ function optionsOf(answers: Answers): EnqueueOptions {
 
 function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
   const { query } = usePlace();
-  const [name, setName] = useState(query.get("task") ?? tasks[0]?.name ?? "");
+  const [name, setName] = useState(query.get("task") ?? "");
   const task = tasks.find((one) => one.name === name);
   const fields = fieldsOf(task?.schema ?? null);
   const asJson = fields === null || query.get("as") === "json";
@@ -129,25 +74,16 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
   const [busy, setBusy] = useState(false);
   const set = (field: string, value: string | boolean): void =>
     setAnswers({ ...answers, [field]: value });
+  const use = (input: unknown): void =>
+    setAnswers({ ...answers, json: JSON.stringify(input, null, 2), ...answersOf(input) });
   const send = async (): Promise<void> => {
     if (busy) return;
     setBusy(true);
     try {
-      const text = String(answers["json"] ?? NO_INPUT);
       const input = asJson
-        ? parsed(text)
+        ? parsed(String(answers["json"] ?? NO_INPUT))
         : inputOf(task?.schema ?? {}, { ...defaults(fields ?? []), ...answers });
-      const job = await post("jobs", {
-        task: name,
-        input,
-        options: optionsOf(answers),
-      });
-      if (job.warning !== undefined) toast(job.warning, { bad: true });
-      else
-        toast(
-          job.added ? "The job is enqueued." : "A job with this key exists already: here it is.",
-        );
-      go(to(["jobs", job.id]));
+      await enqueue(name, input, optionsOf(answers));
     } catch (error) {
       setProblem(error);
     } finally {
@@ -162,71 +98,39 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
         void send();
       }}
     >
-      <Panel
-        title="Task and payload"
-        right={
-          fields === null ? undefined : (
-            <Seg
-              push
-              label="How"
-              choices={[
-                { text: "Form", href: to("enqueue", { task: name }), current: !asJson },
-                { text: "JSON", href: to("enqueue", { task: name, as: "json" }), current: asJson },
-              ]}
-            />
-          )
-        }
-      >
-        <div class="body stack tight">
-          <div class="field">
-            <label for="task">Task</label>
-            <input
-              id="task"
-              type="text"
-              list="tasks"
-              required
-              autocomplete="off"
-              spellcheck={false}
-              value={name}
-              onInput={(event) => setName(event.currentTarget.value)}
-            />
-            <datalist id="tasks">
-              {tasks.map((one) => (
-                <option key={one.name} value={one.name} />
-              ))}
-            </datalist>
-            <span class="sm dim">
-              {task === undefined
-                ? "No live worker is known to run it."
-                : `${task.workers === 1 ? "1 worker runs" : `${task.workers} workers run`} it`}
-              {task?.queue !== null && task?.queue !== undefined && <>, in queue {task.queue}</>}{" "}
-              {task?.hasSchema === true && <Tag>schema</Tag>}
-            </span>
-          </div>
-          {asJson ? (
-            <FieldView
-              field={{ name: "json", label: "Payload (JSON)", kind: "area", required: true }}
-              value={answers["json"] ?? NO_INPUT}
-              set={set}
-            />
-          ) : (
-            (fields ?? []).map((field) => (
+      <div class="stack">
+        <Panel
+          title="Task and payload"
+          right={fields === null ? undefined : <How task={name} asJson={asJson} />}
+        >
+          <div class="body stack tight">
+            <TaskField tasks={tasks} name={name} setName={setName} />
+            {asJson ? (
               <FieldView
-                key={field.name}
-                field={field}
-                value={answers[field.name] ?? field.value ?? ""}
+                field={{ name: "json", label: "Payload (JSON)", kind: "area", required: true }}
+                value={answers["json"] ?? NO_INPUT}
                 set={set}
               />
-            ))
-          )}
-          {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
-          <div class="line">
-            <button type="submit" class={busy ? "btn primary busy" : "btn primary"}>
-              Enqueue
-            </button>
+            ) : (
+              (fields ?? []).map((field) => (
+                <FieldView
+                  key={field.name}
+                  field={field}
+                  value={answers[field.name] ?? field.value ?? ""}
+                  set={set}
+                />
+              ))
+            )}
+            {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
+            <div class="line">
+              <button type="submit" class={busy ? "btn primary busy" : "btn primary"}>
+                Enqueue
+              </button>
+            </div>
           </div>
-        </div>
-      </Panel>
+        </Panel>
+        {name !== "" && <TaskInputs key={name} task={name} use={use} />}
+      </div>
       <Panel title="Options">
         <div class="body stack tight">
           {OPTIONS.map((field) => (
@@ -238,8 +142,64 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
   );
 }
 
-function defaults(fields: readonly Field[]): Answers {
-  return Object.fromEntries(
-    fields.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
+async function enqueue(task: string, input: unknown, options: EnqueueOptions): Promise<void> {
+  const { id, added, warning } = await post("jobs", { task, input, options });
+  if (warning !== undefined) toast(warning, { bad: true });
+  else toast(added ? "The job is enqueued." : "A job with this key exists already: here it is.");
+  go(to(["jobs", id]));
+}
+
+function How({ task, asJson }: { readonly task: string; readonly asJson: boolean }): JSX.Element {
+  return (
+    <Seg
+      push
+      label="How"
+      choices={[
+        { text: "Form", href: to("enqueue", { task }), current: !asJson },
+        { text: "JSON", href: to("enqueue", { task, as: "json" }), current: asJson },
+      ]}
+    />
+  );
+}
+
+function TaskField({
+  tasks,
+  name,
+  setName,
+}: {
+  readonly tasks: readonly TaskInfo[];
+  readonly name: string;
+  readonly setName: (name: string) => void;
+}): JSX.Element {
+  const task = tasks.find((one) => one.name === name);
+  return (
+    <div class="field">
+      <label for="task">Task</label>
+      <input
+        id="task"
+        type="text"
+        list="tasks"
+        required
+        autofocus={name === ""}
+        autocomplete="off"
+        spellcheck={false}
+        value={name}
+        onInput={(event) => setName(event.currentTarget.value)}
+      />
+      <datalist id="tasks">
+        {tasks.map((one) => (
+          <option key={one.name} value={one.name} />
+        ))}
+      </datalist>
+      <span class="sm dim">
+        {name === ""
+          ? `One of ${f.plural(tasks.length, "task")}, or any other name.`
+          : task === undefined
+            ? "No live worker is known to run it."
+            : `${task.workers === 1 ? "1 worker runs" : `${task.workers} workers run`} it`}
+        {task?.queue !== null && task?.queue !== undefined && <>, in queue {task.queue}</>}{" "}
+        {task?.hasSchema === true && <Tag>schema</Tag>}
+      </span>
+    </div>
   );
 }

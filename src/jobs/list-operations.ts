@@ -10,8 +10,12 @@ import { storedInput } from "./walk.ts";
 
 const PAGE = 50;
 
+/** Each may have 256 KiB. */
+const INPUTS_MAX = 10;
+const INPUTS = 3;
+
 export interface ListApp {
-  readonly jobs: Pick<Jobs, "page" | "countSome" | "readFilter">;
+  readonly jobs: Pick<Jobs, "page" | "countSome" | "get" | "readFilter">;
   readonly redaction: Redaction;
 }
 
@@ -29,6 +33,16 @@ const looked = {
   isComplete: s.boolean().about("Whether all jobs were looked at."),
   next: s.id.nullable(),
 };
+
+const taskInput = s
+  .object({
+    id: s.id,
+    key: s.text().nullable(),
+    status: s.status,
+    enqueuedAt: s.instant,
+    input: s.anything(),
+  })
+  .named("TaskInput", "What a job of the task was enqueued with.");
 
 export const listOperations = {
   list: operation({
@@ -77,6 +91,27 @@ export const listOperations = {
     },
     http: { method: "GET", path: "/api/v1/jobs/count" },
     agent: "How many jobs match a filter.",
+  }),
+
+  inputs: operation({
+    name: "listTaskInputs",
+    summary: "The inputs of the newest jobs of a task, as examples",
+    access: "viewer",
+    input: { task: s.name, before, limit: s.integer({ min: 1, max: INPUTS_MAX }).optional() },
+    returns:
+      "Newest first. Like a page of jobs, it may have fewer than its limit, or none, and still have a `next`.",
+    result: s.object({ inputs: s.list(taskInput), ...looked }),
+    run: async ({ jobs }, { task, before: from, limit = INPUTS }) => {
+      const filter = await jobs.readFilter([["task", task]]);
+      const { jobs: found, ...page } = await jobs.page(filter, { before: from, limit });
+      const whole = await Promise.all(found.map(({ id }) => jobs.get(id)));
+      const inputs = whole
+        .filter((one) => one !== null)
+        .map(({ id, key, status, enqueuedAt, input }) => ({ id, key, status, enqueuedAt, input }));
+      return { inputs, ...page, isComplete: page.next === null };
+    },
+    http: { method: "GET", path: "/api/v1/tasks/{task}/inputs" },
+    agent: "What the newest jobs of a task were enqueued with: look before you enqueue one.",
   }),
 };
 

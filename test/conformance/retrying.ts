@@ -29,7 +29,7 @@ export const retrying: Group = (open) => {
     assert.equal((await mustFind(store, claimed.id)).attempts, 1);
   });
 
-  test("attempts are numbered from 1 to the most that are allowed", async () => {
+  test("attempts are numbered from 1 to the most that are allowed, and read in pages", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 3 });
@@ -44,6 +44,12 @@ export const retrying: Group = (open) => {
     const last = await settleOne(store, retry(third));
     assert.equal(last.status, "failed");
     assert.equal(last.attempts, 3);
+    const page = async (before?: number): Promise<number[]> => {
+      const from = before === undefined ? {} : { before };
+      const found = await store.jobs.attempts(first.id, { limit: 2, ...from });
+      return found.map(({ epoch }) => epoch);
+    };
+    assert.deepEqual([await page(), await page(2), await page(1)], [[2, 3], [1], []]);
   });
 
   test("a retry with no attempt left is a failure, with the error of that attempt", async () => {

@@ -197,13 +197,21 @@ for (const engine of ENGINES) {
     });
 
     test("a job is enqueued by the form", async () => {
-      const page = await dashboard.page("enqueue?task=mail.send&as=json");
-      await page.getByLabel(/^Payload/).fill('{ "to": "radia@example.com" }');
+      const page = await dashboard.page("enqueue");
+      assert.equal(await page.getByLabel("Task").inputValue(), "", "no task is chosen");
+      await page.getByLabel("Task").fill("mail.send");
+      // The newest of its jobs is that of the flow.
+      await page.getByRole("button", { name: "Use" }).first().click();
+      const example = await page.getByLabel(/^Payload/).inputValue();
+      assert.deepEqual(JSON.parse(example), { to: "report@example.com" });
+      await page.getByLabel(/^Payload/).fill(example.replace("report@", "radia@"));
       await page.getByLabel("Key").fill("from-the-form");
       await page.getByRole("button", { name: "Enqueue" }).click();
       await page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
       const [job] = await dashboard.holdfast.jobs.list({ key: "from-the-form" });
       assert.equal(job?.task, "mail.send");
+      const { input } = (await dashboard.holdfast.jobs.get(job.id))!;
+      assert.deepEqual(input, { to: "radia@example.com" });
       await dashboard.closePages();
     });
 

@@ -59,10 +59,16 @@ test("inputs, results, steps, reports and earlier inputs are hidden in every ans
   await ask(`/api/v1/jobs/${id}/retry`, { input: edited });
   await eventually(async () => (await status()) === "done");
   assert.deepEqual(seen[1], { ...input, email: "other" });
-  const paths = ["", "/story", "/events", "/dependencies", "/explanation"].map(
+  const paths = ["", "/story", "/attempts", "/events", "/dependencies", "/explanation"].map(
     (part) => `/api/v1/jobs/${id}${part}`,
   );
   for (const path of [...paths, "/api/v1/jobs?input=Ada", "/api/v1/jobs"]) await ask(path);
+  const { inputs, isComplete } = await ask("/api/v1/tasks/charge/inputs");
+  assert.deepEqual(
+    inputs.map((one: any) => [one.id, one.status, one.input]),
+    [[id, "done", { ...job.input, email: "other" }]],
+  );
+  assert.equal(isComplete, true);
   const events = await (
     await fetch(`${server.url}/api/v1/jobs/${id}/events`, {
       headers: { accept: "text/event-stream" },

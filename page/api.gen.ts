@@ -1543,6 +1543,15 @@ export type ListSchedulesResponse = {
   readonly schedules: readonly ListedSchedule[];
 };
 
+export type ListTaskInputsResponse = {
+  readonly inputs: readonly TaskInput[];
+  /** How many jobs were looked at. */
+  readonly examined: number;
+  /** Whether all jobs were looked at. */
+  readonly isComplete: boolean;
+  readonly next: string | null;
+};
+
 export type ListTasksResponse = {
   readonly tasks: readonly TaskInfo[];
 };
@@ -2956,6 +2965,17 @@ export type TaskInfo = {
   readonly workers: number;
 };
 
+/** What a job of the task was enqueued with. */
+export type TaskInput = {
+  /** The id of a job or an item: a lower-case UUID. */
+  readonly id: string;
+  readonly key: string | null;
+  readonly status: Status;
+  /** Milliseconds since the Unix epoch. */
+  readonly enqueuedAt: number;
+  readonly input: unknown;
+};
+
 export type TaskStatsResponse = {
   readonly tasks: readonly TaskBrief[];
 };
@@ -3271,6 +3291,16 @@ export interface Reads {
       readonly examine?: number;
     };
     result: CountJobsResponse;
+  };
+  /** The inputs of the newest jobs of a task, as examples. */
+  "tasks/{task}/inputs": {
+    input: {
+      readonly task: string;
+      /** `next` from the previous page. */
+      readonly before?: string;
+      readonly limit?: number;
+    };
+    result: ListTaskInputsResponse;
   };
   /** One job with its input, attempts, steps and earlier inputs. */
   "jobs/{id}": {

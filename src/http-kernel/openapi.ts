@@ -31,6 +31,7 @@ const TAGS: Readonly<Record<string, string>> = {
   queues: "Queues with their counts, settings and limits; figures over time.",
   schedules: "Recurring jobs.",
   workers: "Inspect and control workers.",
+  tasks: "How the jobs of each task fare, by hour and by build.",
   workflows: "Workflows, their items, and each item's history.",
   locks: "Held locks and lock statistics.",
   audit: "The audit log of operator actions.",

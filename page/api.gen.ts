@@ -1364,6 +1364,44 @@ export type JobSummary = {
   readonly tags: readonly string[];
 };
 
+/** A lane of a queue: often the jobs of one customer. */
+export type Lane = {
+  /** Null: the jobs that are in no lane. */
+  readonly lane: string | null;
+  /** Up to 10,000. */
+  readonly pending: number;
+  /** More jobs than that are pending. */
+  readonly isMore: boolean;
+  readonly oldestPendingAt: number | null;
+  readonly running: number;
+  /** In the last minute; null: too many to be counted. */
+  readonly startsPerMinute: number | null;
+  /** Its share when lanes take turns. */
+  readonly weight: number;
+  /** Who paused the lane, when and why; null: it is not paused. */
+  readonly paused: {
+    /** Milliseconds since the Unix epoch. */
+    readonly at: number;
+    readonly by: string;
+    readonly reason: string | null;
+  } | null;
+};
+
+/** The lanes of a queue. */
+export type Lanes = {
+  /** Milliseconds since the Unix epoch. */
+  readonly countedAt: number;
+  /** False: of more than two million pending jobs, the lanes at the end of the alphabet were not counted. */
+  readonly isComplete: boolean;
+  readonly lanes: readonly Lane[];
+  /** Of all lanes with pending jobs that were counted. */
+  readonly total: {
+    readonly lanes: number;
+    readonly pending: number;
+    readonly isMore: boolean;
+  };
+};
+
 /** A job claimed until `lockedUntil`. Send `worker` and `epoch` with every later request about it. */
 export type Lease = {
   /** The id of a job or an item: a lower-case UUID. */
@@ -1889,11 +1927,14 @@ export type OverviewQueue = {
     readonly expired: number;
   };
   readonly oldestPendingAt: number | null;
+  /** Who paused the queue, when and why; null: it is not paused. */
   readonly paused: {
     /** Milliseconds since the Unix epoch. */
     readonly at: number;
     readonly by: string;
     readonly reason: string | null;
+    /** It was paused together with all others, and is resumed with them. */
+    readonly isOfAll: boolean;
   } | null;
   readonly running: number;
   /** Of all workers that serve the queue and answer. */
@@ -1933,6 +1974,8 @@ export type PauseAllQueuesResponse = {
 };
 
 export type PauseQueueRequest = {
+  /** One lane of the queue; default: the whole queue. */
+  readonly lane?: string;
   readonly reason?: string;
 };
 
@@ -1951,6 +1994,8 @@ export type PauseWorkerResponse = {
 
 export type PausedFacts = {
   readonly queue: string;
+  /** Null: the whole queue is paused. */
+  readonly lane: string | null;
   readonly by: string;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
@@ -2076,6 +2121,8 @@ export type QueueSettings = {
     readonly at: number;
     readonly by: string;
     readonly reason: string | null;
+    /** It was paused together with all others, and is resumed with them. */
+    readonly isOfAll: boolean;
   } | null;
   readonly ageingMs: number | null;
   readonly limits: {
@@ -2105,6 +2152,13 @@ export type QueueSettings = {
       readonly burst: number;
     } | null;
     readonly weight: number;
+    /** Who paused the lane, when and why; null: it is not paused. */
+    readonly paused: {
+      /** Milliseconds since the Unix epoch. */
+      readonly at: number;
+      readonly by: string;
+      readonly reason: string | null;
+    } | null;
   }>>;
   readonly tasks: Readonly<Record<string, {
     /** Maximum number of running jobs in all processes; null: no limit. */
@@ -2126,6 +2180,8 @@ export type QueueState = {
     readonly at: number;
     readonly by: string;
     readonly reason: string | null;
+    /** It was paused together with all others, and is resumed with them. */
+    readonly isOfAll: boolean;
   } | null;
   readonly ageingMs: number | null;
   readonly limits: {
@@ -2155,6 +2211,13 @@ export type QueueState = {
       readonly burst: number;
     } | null;
     readonly weight: number;
+    /** Who paused the lane, when and why; null: it is not paused. */
+    readonly paused: {
+      /** Milliseconds since the Unix epoch. */
+      readonly at: number;
+      readonly by: string;
+      readonly reason: string | null;
+    } | null;
   }>>;
   readonly tasks: Readonly<Record<string, {
     /** Maximum number of running jobs in all processes; null: no limit. */
@@ -2378,6 +2441,8 @@ export type ResumeBulkRequest = {
 };
 
 export type ResumeQueueRequest = {
+  /** One lane of the queue; default: the whole queue. */
+  readonly lane?: string;
   readonly reason?: string;
 };
 
@@ -3462,6 +3527,15 @@ export interface Reads {
     };
     result: GetQueueResponse;
   };
+  /** The lanes of a queue: which customer has how many jobs waiting. */
+  "queues/{name}/lanes": {
+    input: {
+      readonly name: string;
+      /** Maximum number of lanes; those that are paused come after them. */
+      readonly limit?: number;
+    };
+    result: Lanes;
+  };
   /** Get the settings of a queue. */
   "queues/{name}/settings": {
     input: {
@@ -3966,14 +4040,14 @@ export interface Writes {
     } & SetQueueRequest;
     result: QueueSettings;
   };
-  /** Pause a queue: workers claim none of its jobs. */
+  /** Pause a queue, or one lane of it: workers claim none of its jobs. */
   "queues/{name}/pause": {
     input: {
       readonly name: string;
     } & PauseQueueRequest;
     result: QueueState;
   };
-  /** Resume a paused queue. */
+  /** Resume a paused queue, or one lane of it. */
   "queues/{name}/resume": {
     input: {
       readonly name: string;

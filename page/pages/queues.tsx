@@ -49,7 +49,7 @@ export function QueuesPage(): JSX.Element {
       <Head
         title="Queues and limits"
         say={sayAbout(data)}
-        acts={<Act onClick={() => askLimit(rows[0]?.queue ?? "default", null)}>New limit…</Act>}
+        acts={<Act onClick={() => askLimit("", null)}>New limit…</Act>}
       />
       <div class="stack">
         {error !== null && <Trouble error={error} reload={reload} />}
@@ -344,7 +344,13 @@ function askLimit(queue: string, given: LimitInUse | null): void {
     title: given === null ? "New limit" : `Change the limit of ${queue}`,
     body: <p>An empty field means no limit.</p>,
     fields: [
-      { name: "queue", label: "Queue", value: queue, required: true },
+      {
+        name: "queue",
+        label: "Queue",
+        value: queue,
+        required: true,
+        ...(given === null ? { hint: "one with jobs, or one that gets its first job later" } : {}),
+      },
       {
         name: "scope",
         label: "For",

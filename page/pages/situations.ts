@@ -8,9 +8,7 @@ export function isLate({ oldestPendingAt, counts }: OverviewQueue, now: number):
   return counts.pending > 0 && oldestPendingAt !== null && now - oldestPendingAt > LATE_MS;
 }
 
-/** Queues that one action paused have the same instant. */
+/** Those that "Resume everything" resumes: one that was paused by itself stays paused. */
 export function pausedTogether(queues: readonly OverviewQueue[]): readonly OverviewQueue[] {
-  const some = queues.filter((queue) => queue.paused !== null);
-  const groups = [...Map.groupBy(some, (queue) => queue.paused?.at).values()];
-  return groups.filter((group) => group.length > 1 || queues.length === 1).flat();
+  return queues.filter(({ paused }) => paused?.isOfAll === true);
 }

@@ -245,6 +245,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.queues = new Queues(store.queues, newId, {
       explain: (queue) => explainer.queue(queue),
       running: () => store.dashboard.running(),
+      runtime,
     });
     this.locks = new Locks({ ...locks, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });

@@ -3,10 +3,12 @@ import type { FinalStatus, Status } from "./job.ts";
 
 /** The facts of what keeps a queue, or one of its jobs, from running. Instants are ms since 1970, by the database's clock. */
 export interface Obstacles {
-  /** Its queue is paused. */
+  /** Its queue is paused, or its lane. */
   paused: {
     /** The name of the queue. */
     readonly queue: string;
+    /** The lane that is paused; null: the whole queue is. */
+    readonly lane: string | null;
     /** Who paused it. */
     readonly by: string;
     /** When it was paused. */

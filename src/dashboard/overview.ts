@@ -146,7 +146,7 @@ export class Overview {
     return {
       ...situation,
       status: statusOf(situation),
-      queues: rows.slice(0, QUEUES_SHOWN_MAX),
+      queues: rows.slice(0, QUEUES_SHOWN_MAX).toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
       queuesLeftOut: Math.max(0, rows.length - QUEUES_SHOWN_MAX),
       workers: workers.slice(0, WORKERS_SHOWN_MAX).map(workerOf),
       alerts: alerts.slice(0, ALERTS_SHOWN_MAX),
@@ -281,7 +281,7 @@ interface QueueParts {
   readonly now: number;
 }
 
-/** Every queue that has jobs, settings or a worker; those with the most work first. */
+/** Every queue that has jobs, settings or a worker; those with the most work first, until they are cut. */
 function queueRows({
   queues,
   settings,
@@ -338,8 +338,7 @@ const NO_COUNTS = Object.fromEntries(statuses.map((status) => [status, 0])) as R
 >;
 
 function pauseOf(queue: QueueRecord | undefined): OverviewQueue["paused"] {
-  if (queue?.pausedAt === null || queue === undefined) return null;
-  return { at: queue.pausedAt, by: queue.pausedBy ?? "", reason: queue.pauseReason };
+  return queue?.paused ?? null;
 }
 
 function sparkOf(rows: readonly MinuteStats[], to: number): number[] {

@@ -3,13 +3,14 @@ import { alert } from "../alerts/operations.ts";
 import { jobSummary } from "../jobs/shapes.ts";
 import * as s from "../operations/shape.ts";
 import { desiredStates, livenesses, workerStates } from "../registry/worker-record.ts";
+import { paused } from "../queues/shapes.ts";
 import { depthFields } from "../stats/shapes.ts";
 import { serviceStatus } from "./status.ts";
 
 const queue = s
   .object({
     ...depthFields,
-    paused: s.object({ at: s.instant, by: s.text(), reason: s.text().nullable() }).nullable(),
+    paused,
     running: s.count,
     slots: s.count.about("Of all workers that serve the queue and answer."),
     served: s.boolean().about("Whether a worker takes jobs from it."),

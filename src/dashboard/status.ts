@@ -95,7 +95,7 @@ interface QueueState {
   readonly queue: string;
   readonly counts: Readonly<Record<JobStatus, number>>;
   readonly oldestPendingAt: number | null;
-  readonly paused: { readonly at: number } | null;
+  readonly paused: { readonly at: number; readonly isOfAll: boolean } | null;
   readonly slots: number;
   readonly served: boolean;
 }
@@ -220,19 +220,13 @@ function silentOf({ workers }: Situation): Situation["workers"] {
 
 /** Paused by one action, which one action takes back. */
 function allPaused({ queues, pausedAll, figures }: Situation): Part | null {
-  if (!pausedAll || !arePausedTogether(queues)) return null;
+  if (!pausedAll || !queues.some(({ paused: by }) => by?.isOfAll === true)) return null;
   return {
     isBad: true,
     title: `Everything is paused: ${waiting(figures.pending)}.`,
     brief: "every queue is paused",
     command: "holdfast queues resume --all",
   };
-}
-
-/** Queues that one action paused have the same instant. */
-function arePausedTogether(queues: readonly QueueState[]): boolean {
-  const instants = queues.flatMap(({ paused: by }) => by?.at ?? []);
-  return new Set(instants).size < instants.length;
 }
 
 function paused(situation: Situation): Part | null {

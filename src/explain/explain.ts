@@ -45,6 +45,7 @@ export class Explainer {
 
 /** Reasons for which the first job does not start, although the queue as a whole could. */
 const HOLDING: ReadonlySet<Explanation["reason"]> = new Set([
+  "paused",
   "no-worker",
   "workers-paused",
   "concurrency-limit",

@@ -75,7 +75,10 @@ export interface FleetWorker {
   readonly leases: number;
 }
 
+/** The pause of a queue, or of the lane of a job. */
 export interface QueueState {
+  /** Null: of the whole queue. */
+  readonly lane: string | null;
   readonly pausedAt: number | null;
   readonly pausedBy: string | null;
   readonly pauseReason: string | null;
@@ -189,15 +192,21 @@ export interface Subject {
 }
 
 export function pauseOf({ queue, task, now }: Subject, state: QueueState | null): Obstacle | null {
-  const { pausedAt: at = null, pausedBy = null, pauseReason: why = null } = state ?? {};
+  const {
+    lane = null,
+    pausedAt: at = null,
+    pausedBy = null,
+    pauseReason: why = null,
+  } = state ?? {};
   if (at === null) return null;
   const by = pausedBy ?? "an operator";
   const reason = why === null ? "" : `, with the reason "${why}"`;
   const whose = task === null ? "The" : "Its";
+  const what = nameOf({ queue, of: lane === null ? "queue" : "lane", name: lane });
   return {
     reason: "paused",
-    sentence: `${whose} queue ${quoted(queue)} is paused: ${by} paused it ${ago(at, now)}${reason}.`,
-    facts: { queue, by, at, why },
+    sentence: `${whose} ${what} is paused: ${by} paused it ${ago(at, now)}${reason}.`,
+    facts: { queue, lane, by, at, why },
   };
 }
 

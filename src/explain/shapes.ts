@@ -41,6 +41,7 @@ const claim = {
 const obstacles: Facts<Obstacles> = {
   paused: facts("Paused", {
     queue: s.text(),
+    lane: s.text().nullable().about("Null: the whole queue is paused."),
     by: s.text(),
     at: s.instant,
     why: s.text().nullable(),

@@ -123,9 +123,11 @@ export class SqlExplain {
       sql`select lane, place from holdfast.ready where id = ${id}`,
     );
     const isFirst = place !== undefined && place.place < FIRST_UNTIL;
+    // A job that an operator runs now passes a pause of its queue, and none of its lane.
+    const ofQueue = isFirst ? null : await this.#queueState(queue);
+    const isOpen = job.lane !== null && (ofQueue?.pausedAt ?? null) === null;
     return {
-      // A job that an operator runs now passes a pause of its queue.
-      queue: isFirst ? null : await this.#queueState(queue),
+      queue: (isOpen ? await this.#laneState(queue, job.lane ?? "") : null) ?? ofQueue,
       limits: await this.#limits(job, now),
       before: place === undefined ? NONE : await this.#before(job, place),
     };
@@ -200,9 +202,21 @@ export class SqlExplain {
 
   async #queueState(name: string): Promise<QueueState | null> {
     const [row] = await this.#engine.all<QueueState>(sql`
-      select paused_at as "pausedAt", paused_by as "pausedBy", pause_reason as "pauseReason"
+      select null as lane, paused_at as "pausedAt", paused_by as "pausedBy", pause_reason as "pauseReason"
         from holdfast.queue
        where name = ${name}`);
+    return row ?? null;
+  }
+
+  /** Null: the lane is not paused. */
+  async #laneState(queue: string, lane: string): Promise<QueueState | null> {
+    const [row] = await this.#engine.all<QueueState>(sql`
+      select name as lane, paused_at as "pausedAt", paused_by as "pausedBy", pause_reason as "pauseReason"
+        from holdfast.queue_rule
+       where queue = ${queue}
+         and kind = 'lane'
+         and name = ${lane}
+         and paused_at is not null`);
     return row ?? null;
   }
 

@@ -304,7 +304,8 @@ class GovernedClaim<J extends LockedJob> {
     const rules = await this.#laneRules(lanes);
     if ([...rules.values()].some(isPaced)) this.#claimNoneAhead();
     if (this.#left === 0) return [];
-    const passable = await gates.lockLanes(lanes, rules);
+    const unpaused = lanes.filter(({ name }) => (rules.get(name)?.paused ?? null) === null);
+    const passable = await gates.lockLanes(unpaused, rules);
     const asked = this.#shares(passable, rules);
     // Without limits of tasks, no job is in the wrong lane.
     const { take } = this.#parts.claims;
@@ -354,7 +355,7 @@ class GovernedClaim<J extends LockedJob> {
     const names = [...new Set(lanes.map(({ name }) => name))].filter((name) => name !== "");
     if (names.length === 0 || !hasLaneRules) return new Map();
     const rows = await claims.tx.all<RuleRow>(sql`
-      select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+      select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight, paused_at
         from holdfast.queue_rule ${engine.byPrimaryKey()}
        where queue = ${wanted.queue}
          and kind = 'lane'

@@ -30,6 +30,18 @@ export interface Rule extends Limit {
   readonly name: string;
   /** Of a lane: its share when lanes take turns. */
   readonly weight: number;
+  /** Of a lane; null: it is not paused. */
+  readonly paused: Pause | null;
+}
+
+/** Since when, by whom and why. */
+export interface Pause {
+  /** When it was paused (ms since 1970). */
+  readonly at: number;
+  /** Who paused it. */
+  readonly by: string;
+  /** Why, as given; null: no reason was given. */
+  readonly reason: string | null;
 }
 
 export interface RuleRow {
@@ -40,6 +52,9 @@ export interface RuleRow {
   rate_ms: number | null;
   rate_burst: number | null;
   weight: number | null;
+  paused_at?: number | null;
+  paused_by?: string | null;
+  pause_reason?: string | null;
 }
 
 export function ruleOf(row: RuleRow): Rule {
@@ -52,7 +67,9 @@ export function ruleOf(row: RuleRow): Rule {
           periodMs: row.rate_ms ?? 0,
           burst: row.rate_burst ?? 1,
         };
-  return { kind, name, concurrency, rate, weight: weight ?? 1 };
+  const { paused_at: at = null, paused_by: by, pause_reason: reason = null } = row;
+  const paused = at === null ? null : { at, by: by ?? "", reason };
+  return { kind, name, concurrency, rate, weight: weight ?? 1, paused };
 }
 
 const NO_LIMIT: Limit = { concurrency: null, rate: null };

@@ -85,6 +85,9 @@ export function commandOf<App>(operation: Operation<App>, ofAll?: Operation<App>
         const [text] = Object.values(cli.arguments ?? {});
         throw new BadUsageError(`Pass ${text}, or --all, but not both.`);
       }
+      if (isAll && chosen.length > 0) {
+        throw new BadUsageError(`Pass --all, or --${chosen[0]?.[0]}, but not both.`);
+      }
       const all = Object.fromEntries([...typed, ...chosen]);
       await perform(kit, isAll ? ofAll : operation, { url, input: all, reason });
     });

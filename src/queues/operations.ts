@@ -1,17 +1,18 @@
 /** The verbs of queues. */
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 import { type Status, statuses } from "../core/job.ts";
-import { systemRuntime } from "../core/runtime.ts";
 import type { QueueStats, Unclaimable } from "../jobs/store.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import { type Columns, flexible, listOf, plain, right } from "../operations/show.ts";
+import { LANES_SHOWN, LANES_SHOWN_MAX } from "./lanes.ts";
 import { unclaimable } from "../stats/shapes.ts";
-import { count, counted, printable, relative, span } from "../terminal/table.ts";
-import type { LimitOptions, Limits, Queue, QueueOptions, Queues } from "./queues.ts";
+import { count, counted, printable, span } from "../terminal/table.ts";
+import type { LimitOptions, QueueOptions, Queues } from "./queues.ts";
 import {
   all,
   changed,
+  lanes as laneList,
   laneInput,
   limitInput,
   limitInUse,
@@ -19,6 +20,8 @@ import {
   settings,
   type View,
 } from "./shapes.ts";
+import { QueueNotFoundError } from "./store.ts";
+import { ago, atLeast, factsOf, stateOf, totalOf } from "./words.ts";
 
 interface Counted {
   readonly countedAt: number;
@@ -66,6 +69,20 @@ const LIMITS: Columns<s.TypeOf<typeof limitInUse>> = [
   ),
 ];
 
+type LaneView = s.TypeOf<typeof laneList>["lanes"][number];
+
+const LANES: Columns<LaneView> = [
+  flexible("LANE", ({ lane }) => lane ?? "(none)"),
+  right("PENDING", ({ pending, isMore }) => atLeast(pending, isMore)),
+  right("OLDEST", ({ oldestPendingAt }) => ago(oldestPendingAt)),
+  right("RUNNING", ({ running }) => count(running)),
+  right("STARTS/MIN", ({ startsPerMinute: starts }) => (starts === null ? "?" : count(starts))),
+  right("WEIGHT", ({ weight }) => count(weight)),
+  flexible("PAUSED", ({ paused }, { colors }) =>
+    paused === null ? "" : { text: `by ${paused.by} ${ago(paused.at)}`, paint: colors.yellow },
+  ),
+];
+
 const OF = {
   queue: () => "the whole queue",
   lanes: () => "each lane",
@@ -73,17 +90,15 @@ const OF = {
   task: (name: string) => `task ${name}`,
 } as const;
 
-class QueueNotFoundError extends HoldfastError {
-  constructor(name: string) {
-    super(
-      "QUEUE_NOT_FOUND",
-      `Queue '${name}' has neither jobs nor settings. To list queues: holdfast queues`,
-    );
-  }
-}
-
 const itsName = { name: "the queue's name" };
 const itself = { name: s.name };
+const itsLane = {
+  ...itself,
+  lane: s.key.optional().about("One lane of the queue; default: the whole queue."),
+};
+const laneFlag = {
+  lane: { value: "<name>", about: "one lane, such as a customer, instead of the whole queue" },
+};
 
 const setFlags = {
   eachLane: s.boolean().optional(),
@@ -125,7 +140,8 @@ export const queueOperations = {
     run: async (app, { name }) => {
       const { countedAt, queues } = await viewsOf(app);
       const found = queues.find((one) => one.queue === name);
-      if (found === undefined) throw new QueueNotFoundError(name);
+      const names = queues.map((one) => one.queue);
+      if (found === undefined) throw new QueueNotFoundError(name, names);
       const { kept, store } = app;
       const stuck = await (kept?.unclaimable(name) ?? store.workers.unclaimable({ queue: name }));
       return { countedAt, queue: found, unclaimable: stuck };
@@ -146,6 +162,40 @@ export const queueOperations = {
       ],
     },
     agent: "One queue: its job counts, pause and limits, and pending jobs that no worker can run.",
+  }),
+
+  lanes: operation({
+    name: "listLanes",
+    summary: "The lanes of a queue: which customer has how many jobs waiting",
+    access: "viewer",
+    input: {
+      ...itself,
+      limit: s
+        .integer({ min: 1, max: LANES_SHOWN_MAX })
+        .about("Maximum number of lanes; those that are paused come after them.")
+        .optional(),
+    },
+    returns: "Those with the most pending jobs first.",
+    result: laneList,
+    run: ({ queues }, { name, ...options }) => queues.lanes(name, options),
+    http: { method: "GET", path: "/api/v1/queues/{name}/lanes" },
+    cli: {
+      command: "queues lanes",
+      about: "show which lanes of a queue, often customers, have the most jobs waiting",
+      arguments: itsName,
+      flags: { limit: { about: "maximum number of lanes", initial: LANES_SHOWN } },
+      examples: ["queues lanes mail"],
+      show: (found, shown) => [
+        ...(listOf<LaneView, { name: string }, typeof found>({
+          rows: (result) => result.lanes,
+          columns: LANES,
+          none: ({ name }) => `No job of queue ${name} waits or runs.`,
+        })(found, shown as never) as string[]),
+        ...(found.lanes.length === 0 ? [] : ["", shown.terminal.colors.dim(totalOf(found))]),
+      ],
+    },
+    agent:
+      "Which lanes (often customers) of a queue have the most jobs waiting, since when, how many run, and which are paused.",
   }),
 
   settings: operation({
@@ -183,46 +233,54 @@ export const queueOperations = {
 
   pause: operation({
     name: "pauseQueue",
-    summary: "Pause a queue: workers claim none of its jobs",
+    summary: "Pause a queue, or one lane of it: workers claim none of its jobs",
     access: "operator",
-    input: itself,
+    input: itsLane,
     isAudited: true,
     returns: "The settings of the queue.",
     result: changed,
-    run: async ({ queues }, { name }, { by }) => ({
-      changed: await queues.pause(name, by),
+    run: async ({ queues }, { name, ...lane }, { by }) => ({
+      changed: await queues.pause(name, { ...lane, ...by }),
       ...(await queues.get(name)),
     }),
     http: { method: "POST", path: "/api/v1/queues/{name}/pause" },
     cli: {
       command: "queues pause",
       arguments: itsName,
-      examples: ["queues pause mail --reason 'mail server is down'"],
-      show: (done) => [`Queue ${done.name} ${done.changed ? "is" : "was already"} paused`],
+      flags: laneFlag,
+      examples: [
+        "queues pause mail --reason 'mail server is down'",
+        "queues pause mail --lane acme --reason 'too many jobs'",
+      ],
+      show: (done, { input }) => [`${named(input)} ${done.changed ? "is" : "was already"} paused`],
     },
-    agent: "Pause a queue: workers claim none of its jobs until it is resumed. Running jobs go on.",
+    agent:
+      "Pause a queue, or one lane of it (often a customer): workers claim none of its jobs until it is resumed. Running jobs go on.",
   }),
 
   resume: operation({
     name: "resumeQueue",
-    summary: "Resume a paused queue",
+    summary: "Resume a paused queue, or one lane of it",
     access: "operator",
-    input: itself,
+    input: itsLane,
     isAudited: true,
     returns: "The settings of the queue.",
     result: changed,
-    run: async ({ queues }, { name }, { by }) => ({
-      changed: await queues.resume(name, by),
+    run: async ({ queues }, { name, ...lane }, { by }) => ({
+      changed: await queues.resume(name, { ...lane, ...by }),
       ...(await queues.get(name)),
     }),
     http: { method: "POST", path: "/api/v1/queues/{name}/resume" },
     cli: {
       command: "queues resume",
       arguments: itsName,
-      examples: ["queues resume mail"],
-      show: (done) => [`Queue ${done.name} ${done.changed ? "is resumed" : "was not paused"}`],
+      flags: laneFlag,
+      examples: ["queues resume mail", "queues resume mail --lane acme"],
+      show: (done, { input }) => [
+        `${named(input)} ${done.changed ? "is resumed" : "was not paused"}`,
+      ],
     },
-    agent: "Resume a paused queue.",
+    agent: "Resume a paused queue, or one lane of it.",
   }),
 
   pauseAll: operation({
@@ -331,6 +389,11 @@ export const queueCommands = {
   parts: Object.values(queueOperations),
 };
 
+/** "Queue mail", "Lane acme of queue mail". */
+function named({ name, lane }: { readonly name: string; readonly lane?: string }): string {
+  return lane === undefined ? `Queue ${name}` : `Lane ${lane} of queue ${name}`;
+}
+
 /** Every queue with jobs or settings, by name. */
 async function viewsOf(app: QueuesApp): Promise<{ countedAt: number; queues: View[] }> {
   const { queues, stats, countedAt } = await lookedAt(app);
@@ -364,52 +427,6 @@ async function pausedOf(queues: Queues): Promise<string[]> {
 
 function stillPaused({ paused }: s.TypeOf<typeof all>): string {
   return paused.length === 0 ? "No queue is paused." : `Paused: ${paused.join(", ")}.`;
-}
-
-function factsOf({ queue: name, counts, oldestPendingAt, settings: set }: View): string[] {
-  const held = statuses.filter((status) => counts[status] > 0);
-  const facts: readonly (readonly [string, string])[] = [
-    ["Queue", name],
-    ["Jobs", held.map((status) => `${count(counts[status])} ${status}`).join(", ") || "none"],
-    ["Oldest", oldestPendingAt === null ? "" : `pending since ${ago(oldestPendingAt)}`],
-    ["Settings", set === null ? "" : stateOf(set)],
-    ["Why", set?.paused?.reason ?? ""],
-  ];
-  return facts
-    .filter(([, text]) => text !== "")
-    .map(([title, text]) => `${title.padEnd(10)}${printable(text)}`);
-}
-
-function ago(at: number | null): string {
-  return at === null ? "" : relative(at, systemRuntime.now());
-}
-
-/** In words, such as `paused by ada; at most 5 at once; each lane: 10 per 1s`. */
-function stateOf({ paused, limits: own, eachLane, lanes, tasks, ageingMs }: Queue): string {
-  const named = (what: string, some: Readonly<Record<string, Limits>>): string[] =>
-    Object.entries(some).map(([name, limit]) => `${what} ${name}: ${limitWords(limit)}`);
-  const ofEach = limitWords(eachLane);
-  return [
-    paused === null ? "" : `paused by ${paused.by} ${ago(paused.at)}`,
-    limitWords(own),
-    ofEach === "" ? "" : `each lane: ${ofEach}`,
-    ...named("lane", lanes),
-    ...named("task", tasks),
-    ageingMs === null ? "" : `ageing ${span(ageingMs)}`,
-  ]
-    .filter((part) => part !== "")
-    .join("; ");
-}
-
-function limitWords(limit: Limits & { readonly weight?: number }): string {
-  const { concurrency: most, rate: starts, weight = 1 } = limit;
-  return [
-    most === null ? "" : `at most ${most} running`,
-    starts === null ? "" : `${starts.count} per ${span(starts.periodMs)}`,
-    weight === 1 ? "" : `weight ${weight}`,
-  ]
-    .filter((part) => part !== "")
-    .join(", ");
 }
 
 interface Typed extends LimitOptions, Pick<QueueOptions, "ageing"> {

@@ -19,6 +19,10 @@ const QUEUES_MAX = 10_000;
 
 const WORKERS_MAX = 10_000;
 
+/** What ends a pause. */
+export const RESUMED = sql`
+  paused_at = null, paused_by = null, pause_reason = null, paused_all = 0, let_through = null`;
+
 /** In the line of a queue: it was paused with all others. */
 const TOGETHER = subjects.queues;
 
@@ -47,7 +51,7 @@ export async function pauseAll(db: Database, operator: OperatorEntry): Promise<s
     if (paused.length > 0) {
       await tx.run(sql`
         update holdfast.queue
-           set paused_at = ${now}, paused_by = ${actor}, pause_reason = ${reason}, governed = 1,
+           set paused_at = ${now}, paused_by = ${actor}, pause_reason = ${reason}, paused_all = 1, governed = 1,
                revision = revision + 1, updated_at = ${now}
          where ${engine.among(sql`name`, paused)}
            and paused_at is null`);
@@ -63,37 +67,21 @@ export async function resumeAll(db: Database, operator: OperatorEntry): Promise<
     const rows = await tx.all<{ name: string }>(sql`
       select name
         from holdfast.queue
-       where paused_at is not null
+       where paused_all = 1
        order by name
        limit ${QUEUES_MAX}
        ${engine.lockRows()}`);
-    const names: string[] = [];
     for (const { name } of rows) {
-      if (!(await isPausedTogether(tx, name))) continue;
-      names.push(name);
       await tx.run(sql`
         update holdfast.queue
-           set paused_at = null, paused_by = null, pause_reason = null, let_through = null,
-               revision = revision + 1, updated_at = ${now}
+           set ${RESUMED}, revision = revision + 1, updated_at = ${now}
          where name = ${name}`);
       await govern(engine, tx, name);
     }
-    return names;
+    return rows.map(({ name }) => name);
   });
   for (const queue of resumed) db.announce({ kind: "pending", queue });
   return resumed;
-}
-
-/** The row of the queue is locked, so its last pause is the one that holds. */
-async function isPausedTogether(tx: Transaction, queue: string): Promise<boolean> {
-  const [line] = await tx.all<{ detail: string | null }>(sql`
-    select detail
-      from holdfast.audit
-     where subject = ${subjects.queue(queue)}
-       and action = 'queue.pause'
-     order by subject desc, seq desc
-     limit 1`);
-  return line?.detail === TOGETHER;
 }
 
 async function actOnAll(
@@ -135,7 +123,7 @@ async function namesAfter(engine: Engine, seq: number, count: number): Promise<s
 }
 
 /** Those with settings, those of live workers, registered or not, and those with jobs, even if they ended within the last days. */
-async function knownQueues(engine: Engine): Promise<string[]> {
+export async function knownQueues(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ name: string }>(sql`
     select name from holdfast.queue
      union

@@ -7,6 +7,7 @@ import {
 } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
+import type { Runtime } from "../core/runtime.ts";
 import type { QueueExplanation } from "../core/explanation.ts";
 import { bareName, checkKey, checkName, checkQueue, checkTaskName } from "../core/name.ts";
 import {
@@ -19,9 +20,10 @@ import {
   optionsOf,
   whole,
 } from "../core/options.ts";
-import { defaultBurst, type Rate, type Rule } from "../limits/gates.ts";
+import { defaultBurst, type Pause, type Rate, type Rule } from "../limits/gates.ts";
+import { LANES_SHOWN, LANES_SHOWN_MAX, LaneLooks, type Lanes, shownLanes } from "./lanes.ts";
 import { type LimitInUse, limitsInUse, type Running } from "./limits.ts";
-import type { QueueRecord, QueuesStore, RuleChange } from "./store.ts";
+import type { QueuePause, QueueRecord, QueuesStore, RuleChange } from "./store.ts";
 
 /** How many jobs may start in a period. */
 export interface RateOptions {
@@ -45,6 +47,12 @@ export interface LimitOptions {
 export interface LaneOptions extends LimitOptions {
   /** The lane's share when lanes take turns: with 2, twice that of others. Default 1. */
   readonly weight?: number | null;
+}
+
+/** Who pauses or resumes a queue, or one of its lanes, and why. */
+export interface PauseOptions extends OperatorOptions {
+  /** One lane of it. Default: the whole queue. */
+  readonly lane?: string;
 }
 
 /** What is omitted stays as it is; null removes it. */
@@ -75,14 +83,7 @@ export interface Queue {
   /** The name of the queue. */
   readonly name: string;
   /** Since when, by whom and why; null: it is not paused. */
-  readonly paused: {
-    /** When it was paused (ms since 1970). */
-    readonly at: number;
-    /** Who paused it. */
-    readonly by: string;
-    /** Why, as given; null: no reason was given. */
-    readonly reason: string | null;
-  } | null;
+  readonly paused: QueuePause | null;
   /** A pending job gains one priority per this time, in milliseconds; null: none. */
   readonly ageingMs: number | null;
   /** Those of the whole queue. */
@@ -96,6 +97,8 @@ export interface Queue {
       Limits & {
         /** Its share when lanes take turns; that of other lanes is 1. */
         readonly weight: number;
+        /** Since when, by whom and why; null: the lane is not paused. */
+        readonly paused: Pause | null;
       }
     >
   >;
@@ -120,6 +123,8 @@ const limitFields = {
 const limitOptions = optionsOf<LimitOptions>()(limitFields);
 
 const laneOptions = optionsOf<LaneOptions>()({ ...limitFields, weight: nullable(whole(1, 1_000)) });
+
+const pauseOptions = optionsOf<PauseOptions>()({ lane: by(checkKey), ...operatorFields });
 
 const queueOptions = optionsOf<QueueOptions & OperatorOptions>()({
   ...limitFields,
@@ -157,9 +162,14 @@ function rateOf(field: string, given: RateOptions): Rate {
 /** Rules in one call. */
 const RULES_MAX = 100;
 
+const lanesOptions = optionsOf<{ readonly limit?: number }>()({
+  limit: whole(1, LANES_SHOWN_MAX, LANES_SHOWN),
+});
+
 interface Facts {
   explain(queue: string): Promise<QueueExplanation>;
   running(): Promise<readonly Running[]>;
+  readonly runtime: Runtime;
 }
 
 /** Pauses and limits queues: `holdfast.queues`. */
@@ -167,12 +177,14 @@ export class Queues {
   readonly #store: QueuesStore;
   readonly #newId: () => string;
   readonly #facts: Facts;
+  readonly #lanes: LaneLooks;
 
   /** @internal Applications get it from a Holdfast. */
   constructor(store: QueuesStore, newId: () => string, facts: Facts) {
     this.#store = store;
     this.#newId = newId;
     this.#facts = facts;
+    this.#lanes = new LaneLooks(store, facts.runtime);
   }
 
   /** Why its pending jobs do not start, in one sentence with the facts; or that they do. */
@@ -180,14 +192,21 @@ export class Queues {
     return this.#facts.explain(checkName("queue", queue));
   }
 
-  /** No worker takes a job from a paused queue. Jobs that run go on. Returns false if it was already paused. */
-  pause(queue: string, options: OperatorOptions = {}): Promise<boolean> {
-    return this.#store.pause(checkQueue("queue", queue), this.#by(options));
+  /**
+   * No worker takes a job from a paused queue, or from a paused lane of it. Jobs that run go on. Returns false if it was
+   * already paused. A queue may be paused before its first job.
+   */
+  pause(queue: string, options: PauseOptions = {}): Promise<boolean> {
+    const { lane = null, ...operator } = pauseOptions.read(options);
+    const name = checkQueue("queue", queue);
+    return this.#store.pause(name, anyOperator(operator, this.#newId), lane);
   }
 
-  /** Returns false if it was not paused. */
-  resume(queue: string, options: OperatorOptions = {}): Promise<boolean> {
-    return this.#store.resume(checkQueue("queue", queue), this.#by(options));
+  /** Returns false if it was not paused. Throws for a queue that has neither jobs nor settings. */
+  resume(queue: string, options: PauseOptions = {}): Promise<boolean> {
+    const { lane = null, ...operator } = pauseOptions.read(options);
+    const name = checkQueue("queue", queue);
+    return this.#store.resume(name, anyOperator(operator, this.#newId), lane);
   }
 
   /**
@@ -235,6 +254,22 @@ export class Queues {
     return this.get(name);
   }
 
+  /**
+   * Its lanes: those with the most pending jobs, and those that are paused. It reads up to two million pending jobs, and up to
+   * 10,000 of a lane. If that takes long, later calls get the same answer for a while: see `countedAt`.
+   */
+  async lanes(
+    queue: string,
+    options: {
+      /** The length of the list, without the paused ones. Default 20, at most 100. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<Lanes> {
+    const { limit } = lanesOptions.read(options);
+    const { name, lanes: set } = await this.get(queue);
+    return shownLanes(await this.#lanes.of(name, Object.keys(set)), set, limit);
+  }
+
   /** A queue without settings is not paused and has no limits. */
   async get(queue: string): Promise<Queue> {
     const name = checkQueue("queue", queue);
@@ -258,20 +293,18 @@ export class Queues {
 }
 
 const NOTHING_SET: Omit<QueueRecord, "name"> = {
-  pausedAt: null,
-  pausedBy: null,
-  pauseReason: null,
+  paused: null,
   ageingMs: null,
   rules: [],
 };
 
 const NO_LIMITS: Limits = { concurrency: null, rate: null };
 
-function limitsOf({ concurrency, rate }: Rule): Limits {
+function limitsOf({ concurrency, rate }: Limits): Limits {
   return { concurrency, rate };
 }
 
-function describe({ name, pausedAt, pausedBy, pauseReason, ageingMs, rules }: QueueRecord): Queue {
+function describe({ name, paused, ageingMs, rules }: QueueRecord): Queue {
   const one = (kind: Rule["kind"]): Limits => {
     const rule = rules.find((some) => some.kind === kind);
     return rule === undefined ? NO_LIMITS : limitsOf(rule);
@@ -282,11 +315,15 @@ function describe({ name, pausedAt, pausedBy, pauseReason, ageingMs, rules }: Qu
     );
   return {
     name,
-    paused: pausedAt === null ? null : { at: pausedAt, by: pausedBy ?? "", reason: pauseReason },
+    paused,
     ageingMs,
     limits: one("queue"),
     eachLane: one("lanes"),
-    lanes: named("lane", (rule) => ({ ...limitsOf(rule), weight: rule.weight })),
+    lanes: named("lane", ({ weight, paused: since, ...rule }) => ({
+      ...limitsOf(rule),
+      weight,
+      paused: since,
+    })),
     tasks: named("task", limitsOf),
   };
 }

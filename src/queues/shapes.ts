@@ -13,16 +13,29 @@ const rate = s
 
 const limits = { concurrency, rate: rate.nullable() };
 
+const pause = { at: s.instant, by: s.text(), reason: s.text().nullable() };
+
+/** Of a queue. */
+export const paused = s
+  .object({
+    ...pause,
+    isOfAll: s.boolean().about("It was paused together with all others, and is resumed with them."),
+  })
+  .nullable()
+  .about("Who paused the queue, when and why; null: it is not paused.");
+
+const lanePaused = s
+  .object(pause)
+  .nullable()
+  .about("Who paused the lane, when and why; null: it is not paused.");
+
 const settingsFields = {
   name: s.text(),
-  paused: s
-    .object({ at: s.instant, by: s.text(), reason: s.text().nullable() })
-    .nullable()
-    .about("Who paused the queue, when and why; null: it is not paused."),
+  paused,
   ageingMs: s.integer().nullable(),
   limits: s.object(limits),
   eachLane: s.object(limits),
-  lanes: s.map(s.text(), s.object({ ...limits, weight: s.integer() })),
+  lanes: s.map(s.text(), s.object({ ...limits, weight: s.integer(), paused: lanePaused })),
   tasks: s.map(s.text(), s.object(limits)),
 };
 
@@ -43,6 +56,36 @@ export const all = s.object({
   queues: s.list(s.text()).about("Those that were changed, by name."),
   paused: s.list(s.text()).about("Those that are paused now."),
 });
+
+export const lanes = s
+  .object({
+    countedAt: s.instant,
+    isComplete: s
+      .boolean()
+      .about(
+        "False: of more than two million pending jobs, the lanes at the end of the alphabet were not counted.",
+      ),
+    lanes: s.list(
+      s
+        .object({
+          lane: s.text().nullable().about("Null: the jobs that are in no lane."),
+          pending: s.count.about("Up to 10,000."),
+          isMore: s.boolean().about("More jobs than that are pending."),
+          oldestPendingAt: s.instant.nullable(),
+          running: s.count,
+          startsPerMinute: s.count
+            .nullable()
+            .about("In the last minute; null: too many to be counted."),
+          weight: s.integer().about("Its share when lanes take turns."),
+          paused: lanePaused,
+        })
+        .named("Lane", "A lane of a queue: often the jobs of one customer."),
+    ),
+    total: s
+      .object({ lanes: s.count, pending: s.count, isMore: s.boolean() })
+      .about("Of all lanes with pending jobs that were counted."),
+  })
+  .named("Lanes", "The lanes of a queue.");
 
 export const limitInUse = s
   .object({

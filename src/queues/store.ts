@@ -1,22 +1,25 @@
 /** The settings of queues: pauses, limits and ageing. */
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { knownNames } from "../core/text.ts";
 import type { Database } from "../database/database.ts";
-import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
+import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import {
   countLeasesOf,
   govern,
   isLimited,
+  type Pause,
   type Rule,
   ruleOf,
   type RuleRow,
 } from "../limits/gates.ts";
-import { pauseAll, resumeAll } from "./pause-all.ts";
+import { type LaneFigures, type Lanes, lanesOf } from "./lanes.ts";
+import { knownQueues, pauseAll, RESUMED, resumeAll } from "./pause-all.ts";
 
-/** A rule to set, or to remove if it limits nothing and has no weight. */
-export interface RuleChange extends Omit<Rule, "weight"> {
+/** A rule to set, or to remove if it limits nothing and has no weight. A pause stays as it is. */
+export interface RuleChange extends Omit<Rule, "weight" | "paused"> {
   readonly weight: number | null;
 }
 
@@ -27,11 +30,14 @@ export interface QueueChange {
   readonly ageingMs?: number | null | undefined;
 }
 
+export interface QueuePause extends Pause {
+  /** It was paused together with all others, and is resumed with them. */
+  readonly isOfAll: boolean;
+}
+
 export interface QueueRecord {
   readonly name: string;
-  readonly pausedAt: number | null;
-  readonly pausedBy: string | null;
-  readonly pauseReason: string | null;
+  readonly paused: QueuePause | null;
   readonly ageingMs: number | null;
   readonly rules: readonly Rule[];
 }
@@ -55,32 +61,46 @@ export class SqlQueues {
     this.#engine = db.engine;
   }
 
-  /** From now on no claim that begins takes a job from the queue. Returns false if it was already paused. */
-  pause(queue: string, operator: OperatorEntry): Promise<boolean> {
-    return this.#act(queue, operator, "queue.pause", async (tx, now) => {
-      const { actor, reason = null } = operator;
+  /**
+   * From now on no claim that begins takes a job from the queue, or from the lane. Returns false if it was already paused. A
+   * queue may be paused before its first job.
+   */
+  pause(queue: string, operator: OperatorEntry, lane: string | null = null): Promise<boolean> {
+    const { actor, reason = null } = operator;
+    const pausing = (now: number): Sql =>
+      sql`paused_at = ${now}, paused_by = ${actor}, pause_reason = ${reason}`;
+    if (lane !== null) {
+      const action = { queue, action: "lane.pause", detail: lane };
+      return this.#act(action, operator, (tx, now) =>
+        this.#pauseLane(tx, { queue, lane }, pausing(now)),
+      );
+    }
+    return this.#act({ queue, action: "queue.pause" }, operator, async (tx, now) => {
       const changed = await tx.run(sql`
         update holdfast.queue
-           set paused_at = ${now}, paused_by = ${actor}, pause_reason = ${reason}, governed = 1,
-               revision = revision + 1, updated_at = ${now}
+           set ${pausing(now)}, governed = 1, revision = revision + 1, updated_at = ${now}
          where name = ${queue}
            and paused_at is null`);
       return changed > 0;
     });
   }
 
-  /** Returns false if it was not paused. */
-  async resume(queue: string, operator: OperatorEntry): Promise<boolean> {
-    const resumed = await this.#act(queue, operator, "queue.resume", async (tx, now) => {
-      const changed = await tx.run(sql`
-        update holdfast.queue
-           set paused_at = null, paused_by = null, pause_reason = null, let_through = null,
-               revision = revision + 1, updated_at = ${now}
-         where name = ${queue}
-           and paused_at is not null`);
-      if (changed > 0) await govern(this.#engine, tx, queue);
-      return changed > 0;
-    });
+  /** Returns false if it was not paused. Throws QueueNotFoundError for a queue without jobs and settings. */
+  async resume(
+    queue: string,
+    operator: OperatorEntry,
+    lane: string | null = null,
+  ): Promise<boolean> {
+    if ((await this.find(queue)) === null) {
+      const known = await knownQueues(this.#engine);
+      if (known.includes(queue)) return false;
+      throw new QueueNotFoundError(queue, known);
+    }
+    const what = lane === null ? "queue" : "lane";
+    const action = { queue, action: `${what}.resume`, detail: lane };
+    const resumed = await this.#act(action, operator, (tx, now) =>
+      lane === null ? this.#resumeQueue(tx, queue, now) : this.#resumeLane(tx, { queue, lane }),
+    );
     this.#db.announce({ kind: "pending", queue });
     return resumed;
   }
@@ -98,27 +118,19 @@ export class SqlQueues {
   /** A new limit binds every claim that begins after this; what runs above it goes on. */
   async change({ queue, rules, ageingMs }: QueueChange, operator: OperatorEntry): Promise<void> {
     const detail = JSON.stringify({ rules: rules.map(briefly), ageingMs });
-    await this.#act(
-      queue,
-      operator,
-      "queue.change",
-      async (tx, now) => {
-        for (const rule of rules) await this.#writeRule(tx, queue, rule);
-        await refuseTooMany(tx, queue);
-        await tx.run(sql`
+    await this.#act({ queue, action: "queue.change", detail }, operator, async (tx, now) => {
+      for (const rule of rules) await this.#writeRule(tx, queue, rule);
+      await refuseTooMany(tx, queue);
+      await tx.run(sql`
         update holdfast.queue
            set revision = revision + 1, updated_at = ${now}
          where name = ${queue}`);
-        if (ageingMs !== undefined) {
-          await tx.run(
-            sql`update holdfast.queue set ageing_ms = ${ageingMs} where name = ${queue}`,
-          );
-        }
-        await govern(this.#engine, tx, queue);
-        return true;
-      },
-      detail,
-    );
+      if (ageingMs !== undefined) {
+        await tx.run(sql`update holdfast.queue set ageing_ms = ${ageingMs} where name = ${queue}`);
+      }
+      await govern(this.#engine, tx, queue);
+      return true;
+    });
     this.#db.announce({ kind: "pending", queue });
   }
 
@@ -152,6 +164,11 @@ export class SqlQueues {
     return Math.max(gates.length, await engine.dialect.sparse.forgetLeases(engine, limit));
   }
 
+  /** Reads up to two million pending jobs. Those of these names are in the answer, whatever they have. */
+  lanes(queue: string, named: readonly string[]): Promise<Lanes<LaneFigures>> {
+    return lanesOf(this.#engine, queue, named);
+  }
+
   /** Those with settings, by name. */
   list(): Promise<QueueRecord[]> {
     return this.#read(nothing, nothing);
@@ -163,33 +180,36 @@ export class SqlQueues {
   }
 
   async #read(ofQueue: Sql, ofRule: Sql): Promise<QueueRecord[]> {
-    const queues = await this.#engine.all<Omit<QueueRecord, "rules">>(sql`
+    const queues = await this.#engine.all<QueueRow>(sql`
       select name, paused_at as "pausedAt", paused_by as "pausedBy", pause_reason as "pauseReason",
-             ageing_ms as "ageingMs"
+             paused_all as "pausedAll", ageing_ms as "ageingMs"
         from holdfast.queue
              ${ofQueue}
        order by name
        limit ${LISTED_QUEUES_MAX}`);
     const rules = await this.#engine.all<RuleRow & { queue: string }>(sql`
-      select queue, kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+      select queue, kind, name, concurrency, rate_count, rate_ms, rate_burst, weight, paused_at, paused_by,
+             pause_reason
         from holdfast.queue_rule
              ${ofRule}
        order by queue, kind, name
        limit ${LISTED_RULES_MAX}`);
     const byQueue = Map.groupBy(rules, ({ queue }) => queue);
-    return queues.map((queue) => ({
-      ...queue,
-      rules: (byQueue.get(queue.name) ?? []).map(ruleOf),
-    }));
+    return queues.map(
+      ({ name, ageingMs, pausedAt: at, pausedBy, pauseReason: reason, pausedAll }) => ({
+        name,
+        ageingMs,
+        paused: at === null ? null : { at, by: pausedBy ?? "", reason, isOfAll: pausedAll === 1 },
+        rules: (byQueue.get(name) ?? []).map(ruleOf),
+      }),
+    );
   }
 
   /** One audited change, under the lock of the queue's row. It locks no gate: claims hold leases while they wait for one. */
   #act(
-    queue: string,
+    { queue, action, detail = null }: Action,
     operator: OperatorEntry,
-    action: string,
     change: (tx: Transaction, now: number) => Promise<boolean>,
-    detail: string | null = null,
   ): Promise<boolean> {
     const engine = this.#engine;
     const act = (): Promise<boolean> =>
@@ -211,17 +231,57 @@ export class SqlQueues {
     return actOrLookUp(this.#db, operator, act, async () => true);
   }
 
+  async #pauseLane(tx: Transaction, { queue, lane }: LaneTarget, pausing: Sql): Promise<boolean> {
+    await this.#addRule(tx, { queue, kind: "lane", name: lane });
+    const changed = await tx.run(sql`
+      update holdfast.queue_rule
+         set ${pausing}
+       where ${isRule({ queue, kind: "lane", name: lane })}
+         and paused_at is null`);
+    if (changed === 0) return false;
+    await refuseTooMany(tx, queue);
+    await govern(this.#engine, tx, queue);
+    return true;
+  }
+
+  async #resumeQueue(tx: Transaction, queue: string, now: number): Promise<boolean> {
+    const changed = await tx.run(sql`
+      update holdfast.queue
+         set ${RESUMED}, revision = revision + 1, updated_at = ${now}
+       where name = ${queue}
+         and paused_at is not null`);
+    if (changed > 0) await govern(this.#engine, tx, queue);
+    return changed > 0;
+  }
+
+  async #resumeLane(tx: Transaction, { queue, lane }: LaneTarget): Promise<boolean> {
+    const rule = { queue, kind: "lane", name: lane } as const;
+    const changed = await tx.run(sql`
+      update holdfast.queue_rule
+         set paused_at = null, paused_by = null, pause_reason = null
+       where ${isRule(rule)}
+         and paused_at is not null`);
+    if (changed === 0) return false;
+    await forgetEmptyRule(tx, rule);
+    await govern(this.#engine, tx, queue);
+    return true;
+  }
+
   async #writeRule(tx: Transaction, queue: string, rule: RuleChange): Promise<void> {
     const { kind, name, concurrency, rate, weight } = rule;
-    const isRule = sql`queue = ${queue} and kind = ${kind} and name = ${name}`;
-    await tx.run(sql`delete from holdfast.queue_rule where ${isRule}`);
+    const which = { queue, kind, name };
+    await this.#addRule(tx, which);
+    const { count = null, periodMs = null, burst = null } = rate ?? {};
+    await tx.run(sql`
+      update holdfast.queue_rule
+         set concurrency = ${concurrency}, rate_count = ${count}, rate_ms = ${periodMs},
+             rate_burst = ${burst}, weight = ${weight}
+       where ${isRule(which)}`);
+    await forgetEmptyRule(tx, which);
     if (!isLimited(rule) && weight === null) {
-      if (kind !== "lanes") await tx.run(sql`delete from holdfast.gate where ${isRule}`);
+      if (kind !== "lanes") await tx.run(sql`delete from holdfast.gate where ${isRule(which)}`);
       return;
     }
-    const { count = null, periodMs = null, burst = null } = rate ?? {};
-    const limits = { concurrency, rate_count: count, rate_ms: periodMs, rate_burst: burst, weight };
-    await tx.insert("queue_rule", [asRow({ queue, kind, name, ...limits })]);
     if (kind !== "queue" && kind !== "task") return; // a claim makes the gates of lanes
     await tx.run(
       this.#engine.insertOrIgnore(
@@ -229,6 +289,57 @@ export class SqlQueues {
       ),
     );
   }
+
+  async #addRule(tx: Transaction, { queue, kind, name }: RuleKey): Promise<void> {
+    const into = sql`holdfast.queue_rule (queue, kind, name) values (${queue}, ${kind}, ${name})`;
+    await tx.run(this.#engine.insertOrIgnore(into));
+  }
+}
+
+interface LaneTarget {
+  readonly queue: string;
+  readonly lane: string;
+}
+
+interface RuleKey extends Pick<Rule, "kind" | "name"> {
+  readonly queue: string;
+}
+
+/** What an audited change is, and of which queue. */
+interface Action {
+  readonly queue: string;
+  readonly action: string;
+  readonly detail?: string | null;
+}
+
+interface QueueRow {
+  readonly name: string;
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  readonly pauseReason: string | null;
+  readonly pausedAll: number;
+  readonly ageingMs: number | null;
+}
+
+/** No queue of this name has jobs or settings. */
+export class QueueNotFoundError extends HoldfastError {
+  constructor(name: string, known: readonly string[]) {
+    super(
+      "QUEUE_NOT_FOUND",
+      `Queue '${name}' has neither jobs nor settings.${knownNames(name, known)} To list queues: holdfast queues`,
+    );
+  }
+}
+
+function isRule({ queue, kind, name }: RuleKey): Sql {
+  return sql`queue = ${queue} and kind = ${kind} and name = ${name}`;
+}
+
+async function forgetEmptyRule(tx: Transaction, rule: RuleKey): Promise<void> {
+  await tx.run(sql`
+    delete from holdfast.queue_rule
+     where ${isRule(rule)}
+       and concurrency is null and rate_count is null and weight is null and paused_at is null`);
 }
 
 function briefly({ kind, name, concurrency, rate, weight }: RuleChange): object {

@@ -40,6 +40,11 @@ suite("holdfast queues", () => {
     assertRefused(await queues("show", "none"), 4, /neither jobs nor settings/);
     assert.equal((await queues("resume", "mail")).stdout, "Queue mail is resumed\n");
     assert.equal((await queues("resume", "mail")).stdout, "Queue mail was not paused\n");
+    const acme = ["mail", "--lane", "acme"] as const;
+    assert.equal((await queues("pause", ...acme)).stdout, "Lane acme of queue mail is paused\n");
+    assert.match((await queues()).stdout, /; lane acme: paused by cli/);
+    assert.equal((await queues("resume", ...acme)).stdout, "Lane acme of queue mail is resumed\n");
+    assertRefused(await queues("resume", "mial"), 4, /Known: mail\. Did you mean mail\?/);
     const none = await queues(
       "set",
       "mail",
@@ -65,6 +70,7 @@ suite("holdfast queues", () => {
       paused: ["api"],
     });
     assertRefused(await all("pause", "mail"), 2, /the queue's name, or --all/);
+    assertRefused(await all("pause", "--lane", "acme"), 2, /--all, or --lane/);
     assertRefused(await cli.holdfast(["queues", "pause", ...at]), 2, /the queue's name, or/);
   });
 

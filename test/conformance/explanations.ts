@@ -205,8 +205,12 @@ export const explanations: Group = (open) => {
     const late = await enqueueOne(store, { lane: "acme", priority: -1 });
     const behind = { queue: "default", lane: "acme", before: 1_000, isMore: true, busy: null };
     await assertWhy(store, late.id, "behind", behind);
+    const since = { by: "ada", at: clock.now(), why: "the provider is down" };
+    await store.queues.pause("default", ada(), "acme");
+    await assertWhy(store, late.id, "paused", { queue: "default", lane: "acme", ...since });
+    await assertWhy(store, urgent.id, "next", { queue: "default" });
     await store.queues.pause("default", ada());
-    const facts = { queue: "default", by: "ada", at: clock.now(), why: "the provider is down" };
+    const facts = { queue: "default", lane: null, ...since };
     await assertWhy(store, last, "paused", facts);
     assert.deepEqual((await whyQueue(store, "default")).facts, facts);
   });

@@ -72,12 +72,9 @@ export const limits: Group = (open) => {
       assert.equal(await store.queues.pause("default", ada()), true);
       assert.deepEqual(await claim(store, 5), []);
       assert.deepEqual(await claim(store, 5, { queues: ["default", "mail"] }), []);
-      const queue = await store.queues.find("default");
-      const { pausedAt, pausedBy, pauseReason } = queue ?? {};
-      assert.deepEqual(
-        [pausedAt, pausedBy, pauseReason],
-        [clock.now(), "ada", "the provider is down"],
-      );
+      const { paused } = (await store.queues.find("default")) ?? {};
+      const since = { at: clock.now(), by: "ada", reason: "the provider is down" };
+      assert.deepEqual(paused, { ...since, isOfAll: false });
       assert.equal(await store.queues.resume("default", ada()), true);
       assert.equal((await claim(store, 5)).length, 1);
     });
@@ -111,6 +108,57 @@ export const limits: Group = (open) => {
       );
     });
 
+    test("of one lane leaves the others alone, outlives a change of its limits, and is told as the reason", async () => {
+      const { store, clock } = await open();
+      await fill(store, { acme: 4, beta: 2 });
+      const plain = await enqueueOne(store);
+      assert.equal(await store.queues.pause("default", ada(), "acme"), true);
+      assert.equal(await store.queues.pause("default", ada(), "acme"), false);
+      const first = await claim(store, 9);
+      assert.deepEqual(await laneCounts(store, first), { beta: 2, "": 1 });
+      assert.ok(first.some(({ id }) => id === plain.id));
+      await limit(store, { kind: "lane", name: "acme", concurrency: 3, weight: 2 });
+      assert.deepEqual(await claim(store, 9), []);
+      const since = { at: clock.now(), by: "ada", reason: "the provider is down" };
+      const pauses = async () =>
+        (await store.queues.find("default"))?.rules.map(({ name, paused }) => [name, paused]);
+      assert.deepEqual(await pauses(), [["acme", since]]);
+      await limit(store, { kind: "lane", name: "acme" });
+      assert.deepEqual(await pauses(), [["acme", since]], "without limits, it is still paused");
+      assert.equal(await store.queues.resume("default", ada(), "acme"), true);
+      assert.equal(await store.queues.resume("default", ada(), "acme"), false);
+      assert.deepEqual(await pauses(), []);
+      assert.deepEqual(await laneCounts(store, await claim(store, 9)), { acme: 4 });
+      const lines = await store.audit.list({ subject: "queue default", limit: 10 });
+      assert.deepEqual(
+        lines.flatMap(({ action, detail }) =>
+          action === "queue.change" ? [] : [[action, detail]],
+        ),
+        [
+          ["lane.pause", "acme"],
+          ["lane.resume", "acme"],
+        ],
+      );
+    });
+
+    test("of a queue that is unknown is no typing error, but its end would be one", async () => {
+      const { store } = await open();
+      await enqueueOne(store, { queue: "mail" });
+      await store.queues.pause("fax", ada());
+      assert.equal(await store.queues.resume("mail", ada()), false);
+      await assert.rejects(store.queues.resume("mial", ada()), {
+        code: "QUEUE_NOT_FOUND",
+        message:
+          /^Queue 'mial' has neither jobs nor settings\. Known: fax, mail\. Did you mean mail\?/,
+      });
+      const queues = await store.queues.list();
+      assert.deepEqual(
+        queues.map(({ name }) => name),
+        ["fax"],
+        "no row was made",
+      );
+    });
+
     test("of all queues holds every job back, is recorded for each, and leaves earlier pauses alone", async () => {
       const { store } = await open();
       await enqueueOne(store);
@@ -127,7 +175,7 @@ export const limits: Group = (open) => {
         ["default"],
       );
       assert.deepEqual(await store.queues.pauseAll(all), ["default"], "it is done once");
-      assert.equal((await store.queues.find("default"))?.pausedAt, null);
+      assert.equal((await store.queues.find("default"))?.paused, null);
       const lines = await store.audit.list({ subject: "queue default", limit: 10 });
       assert.deepEqual(
         lines.map(({ action, reason }) => [action, reason]),
@@ -166,6 +214,57 @@ export const limits: Group = (open) => {
   });
 
   suite("lanes", () => {
+    test("are counted: who waits, since when, what runs and started, whatever their tasks' limits are", async () => {
+      const { store, clock } = await open();
+      const begin = clock.now();
+      await fill(store, { beta: 2 });
+      clock.advance(5_000);
+      await fill(store, { acme: 7 });
+      await limit(store, { kind: "task", name: "mail.send", concurrency: 2 });
+      await fill(store, { acme: 3 }); // beside the others of their lane, because of the limit
+      await enqueueOne(store);
+      await enqueueOne(store, { queue: "mail", lane: "acme" });
+      const [first] = await claim(store, 1);
+      await settleOne(store, done(first as ClaimedJob));
+      await claim(store, 1);
+      clock.advance(1_000);
+      const look = await store.queues.lanes("default", ["omega"]);
+      const { waits, sinceBegin } = Object.groupBy(look.lanes, ({ lane }) =>
+        lane === null ? "sinceBegin" : "waits",
+      );
+      assert.deepEqual(look.lanes.map(({ lane }) => lane).at(-1), "omega");
+      assert.deepEqual([look.isComplete, look.countedAt], [true, clock.now()]);
+      const sum = (of: (lane: (typeof look.lanes)[number]) => number | null): number =>
+        look.lanes.reduce((all, lane) => all + (of(lane) ?? 0), 0);
+      assert.deepEqual(look.total, { lanes: 3, pending: 11, isMore: false });
+      assert.deepEqual([sum((lane) => lane.pending), sum((lane) => lane.running)], [11, 1]);
+      assert.equal(
+        sum((lane) => lane.startsPerMinute),
+        2,
+      );
+      assert.equal(waits?.[0]?.lane, "acme");
+      assert.ok((waits?.[0]?.pending ?? 0) >= 8);
+      const beta = waits?.find(({ lane }) => lane === "beta");
+      assert.ok(beta === undefined || beta.pending === 0 || beta.oldestPendingAt === begin);
+      assert.equal(sinceBegin?.length, 1, "the jobs of no lane");
+    });
+
+    test("of more than 10,000 jobs are counted up to that, and do not hide those behind them", async () => {
+      const { store } = await open();
+      for (let at = 0; at < 11; at += 1) await fill(store, { big: 1_000 });
+      await fill(store, { aaa: 2, zzz: 3 });
+      const { lanes, total, isComplete } = await store.queues.lanes("default", []);
+      assert.deepEqual(
+        lanes.map(({ lane, pending, isMore }) => [lane, pending, isMore]),
+        [
+          ["big", 10_000, true],
+          ["zzz", 3, false],
+          ["aaa", 2, false],
+        ],
+      );
+      assert.deepEqual([total, isComplete], [{ lanes: 3, pending: 10_005, isMore: true }, true]);
+    });
+
     test("take turns: a backlog of one does not delay the others", async () => {
       const { store } = await open();
       await fill(store, { acme: 40, beta: 3, gamma: 3 });

@@ -76,7 +76,7 @@ const allPaused = (page: Page) =>
     ...overview,
     queues: overview.queues.map((queue) => ({
       ...queue,
-      paused: { at: 1_800_000_000_000, by: "ada", reason: null },
+      paused: { at: 1_800_000_000_000, by: "ada", reason: null, isOfAll: true },
     })),
   }));
 

@@ -19,6 +19,14 @@ test("queues are paused, resumed and limited over HTTP, and the audit log says b
     const { by, reason } = paused.json["paused"] as { by: string; reason: string };
     assert.deepEqual([paused.status, reason], [200, "down"]);
     assert.equal((await ask("/queues/mail/resume", {})).json["paused"], null);
+    const lane = (await ask("/queues/mail/pause", { lane: "a/b", reason: "too many" })).json;
+    const { paused: since } = (lane["lanes"] as Record<string, { paused: object }>)["a/b"] ?? {};
+    assert.deepEqual(
+      [lane["changed"], lane["paused"], { ...since, at: 0 }],
+      [true, null, { at: 0, by, reason: "too many" }],
+    );
+    assert.deepEqual((await ask("/queues/mail/resume", { lane: "a/b" })).json["lanes"], {});
+    assert.equal((await ask("/queues/mial/resume", {})).status, 404);
     const rate = { count: 5, per: "1s" };
     const set = await ask("/queues/mail/settings", { concurrency: 3, eachLane: { rate } });
     assert.deepEqual(set.json["limits"], { concurrency: 3, rate: null });
@@ -39,7 +47,14 @@ test("queues are paused, resumed and limited over HTTP, and the audit log says b
     const lines = await holdfast.audit.list({ limit: 10 });
     assert.deepEqual(
       lines.map(({ action, actor }) => [action, actor]),
-      ["queue.pause", "queue.resume", "queue.change", "queue.change"].map((one) => [one, by]),
+      [
+        "queue.pause",
+        "queue.resume",
+        "lane.pause",
+        "lane.resume",
+        "queue.change",
+        "queue.change",
+      ].map((one) => [one, by]),
     );
   } finally {
     await server.close();
@@ -101,5 +116,5 @@ test("the rules of one queue are limited, and do not hide those of another", asy
   await assert.rejects(holdfast.queues.set("a", { concurrency: 1 }), /1001 rules; at most 1000/);
   await holdfast.queues.set("b", { lanes: { acme: { weight: 2 } } });
   const { lanes } = await holdfast.queues.set("b", { lanes: { acme: { concurrency: 1 } } });
-  assert.deepEqual(lanes, { acme: { concurrency: 1, rate: null, weight: 2 } });
+  assert.deepEqual(lanes, { acme: { concurrency: 1, rate: null, weight: 2, paused: null } });
 });

@@ -42,7 +42,7 @@ for (const kind of ["postgres", "mysql"] as const) {
             await tx.run(sql`update holdfast.queue set paused_by = 'ours' where name = ${FREE}`);
           });
           assert.equal(tries, 2, "it was repeated once");
-          assert.equal((await other.queues.find(FREE))?.pauseReason, "ours");
+          assert.equal((await other.queues.find(FREE))?.paused?.reason, "ours");
         });
       });
     }
@@ -64,7 +64,7 @@ for (const kind of ["postgres", "mysql"] as const) {
           () => Promise.resolve(),
         );
         await assert.rejects(silence);
-        assert.equal((await other.queues.find(FREE))?.pauseReason, "theirs");
+        assert.equal((await other.queues.find(FREE))?.paused?.reason, "theirs");
       });
     });
 

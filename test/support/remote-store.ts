@@ -406,6 +406,7 @@ const VERBS = {
     "change",
     "list",
     "find",
+    "lanes",
     "countLeases",
     "pruneGates",
   ],

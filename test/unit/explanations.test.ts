@@ -225,8 +225,21 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   ],
   [
     "paused",
-    job({}, { queue: { pausedAt: NOW - MINUTE, pausedBy: "ada", pauseReason: "gateway down" } }),
+    job(
+      {},
+      {
+        queue: { lane: null, pausedAt: NOW - MINUTE, pausedBy: "ada", pauseReason: "gateway down" },
+      },
+    ),
     "Its queue 'mail' is paused: ada paused it 1m ago, with the reason \"gateway down\".",
+  ],
+  [
+    "paused",
+    job(
+      { lane: "acme" },
+      { queue: { lane: "acme", pausedAt: NOW - MINUTE, pausedBy: "ada", pauseReason: null } },
+    ),
+    "Its lane 'acme' in the queue 'mail' is paused: ada paused it 1m ago.",
   ],
   [
     "no-worker",
@@ -335,7 +348,7 @@ const queue = (facts: Partial<QueueFacts> = {}): QueueFacts => ({
 const QUEUES: readonly [QueueExplanation["reason"], QueueFacts, string][] = [
   [
     "paused",
-    queue({ queue: { pausedAt: NOW - MINUTE, pausedBy: "ada", pauseReason: null } }),
+    queue({ queue: { lane: null, pausedAt: NOW - MINUTE, pausedBy: "ada", pauseReason: null } }),
     "The queue 'mail' is paused: ada paused it 1m ago.",
   ],
   [

@@ -82,7 +82,7 @@ const WELL: Situation = {
   pausedAll: false,
 };
 
-const BY_ADA = { at: NOW - MINUTE_MS };
+const BY_ADA = { at: NOW - MINUTE_MS, isOfAll: false };
 
 /** How each situation comes about, and its sentence. */
 const SITUATIONS: Readonly<Record<Kind, readonly [Change, RegExp, command: string]>> = {
@@ -111,7 +111,10 @@ const SITUATIONS: Readonly<Record<Kind, readonly [Change, RegExp, command: strin
     (all) => ({
       ...all,
       pausedAll: true,
-      queues: [...all.queues, queue("letters")].map((row) => ({ ...row, paused: BY_ADA })),
+      queues: [...all.queues, queue("letters")].map((row) => ({
+        ...row,
+        paused: { ...BY_ADA, isOfAll: true },
+      })),
     }),
     /^Everything is paused: \d+ jobs? waits?\.$/,
     "holdfast queues resume --all",

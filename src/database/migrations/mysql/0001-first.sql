@@ -439,7 +439,8 @@ create table if not exists holdfast_lane_lease (
 -- lock that another enqueue or a claim waits for.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
--- `let_through`: a JSON list of jobs that a claim may take despite the pause.
+-- `paused_all`: it was paused together with all others. `let_through`: a JSON list of jobs that a claim
+-- may take despite the pause.
 create table if not exists holdfast_queue (
   name          varchar(128) not null primary key,
   governed      tinyint not null,
@@ -447,6 +448,7 @@ create table if not exists holdfast_queue (
   paused_at     bigint,
   paused_by     varchar(256),
   pause_reason  text,
+  paused_all    tinyint not null default 0,
   let_through   text,
   ageing_ms     bigint,
   revision      int not null default 1,
@@ -455,14 +457,16 @@ create table if not exists holdfast_queue (
   check (governed in (0, 1)),
   check (lanes in (0, 1)),
   check ((paused_at is null) = (paused_by is null)),
+  check (paused_all in (0, 1)),
   check (let_through is null or paused_at is not null),
+  check (paused_all = 0 or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0)),
   check (ageing_ms > 0),
   check (revision >= 1)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 
 -- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
--- starts in rate_ms, or rate_burst at once.
+-- starts in rate_ms, or rate_burst at once. Only a lane has a pause here: that of a queue is in its row.
 create table if not exists holdfast_queue_rule (
   queue         varchar(128) not null,
   kind          varchar(8) not null,
@@ -472,6 +476,9 @@ create table if not exists holdfast_queue_rule (
   rate_ms       bigint,
   rate_burst    int,
   weight        int,
+  paused_at     bigint,
+  paused_by     varchar(256),
+  pause_reason  text,
   check (kind in ('queue', 'lanes', 'lane', 'task')),
   check ((name = '') = (kind in ('queue', 'lanes'))),
   check (concurrency >= 0),
@@ -480,6 +487,8 @@ create table if not exists holdfast_queue_rule (
   check (rate_burst >= 1),
   check (weight between 1 and 1000),
   check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null)),
+  check ((paused_at is null) = (paused_by is null)),
+  check (paused_at is null or kind = 'lane'),
   primary key (queue, kind, name)
 ) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
 

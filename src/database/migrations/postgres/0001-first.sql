@@ -392,7 +392,8 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
 -- lock that another enqueue or a claim waits for.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
--- `let_through`: a JSON list of jobs that a claim may take despite the pause.
+-- `paused_all`: it was paused together with all others. `let_through`: a JSON list of jobs that a claim
+-- may take despite the pause.
 create table holdfast.queue (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),
   governed      integer not null check (governed in (0, 1)),
@@ -400,17 +401,19 @@ create table holdfast.queue (
   paused_at     bigint,
   paused_by     text,
   pause_reason  text,
+  paused_all    integer not null default 0 check (paused_all in (0, 1)),
   let_through   text,
   ageing_ms     bigint  check (ageing_ms > 0),
   revision      integer not null default 1 check (revision >= 1),
   updated_at    bigint  not null,
   check ((paused_at is null) = (paused_by is null)),
   check (let_through is null or paused_at is not null),
+  check (paused_all = 0 or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0))
 );
 
 -- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
--- starts in rate_ms, or rate_burst at once.
+-- starts in rate_ms, or rate_burst at once. Only a lane has a pause here: that of a queue is in its row.
 create table holdfast.queue_rule (
   queue         text    collate "C" not null,
   kind          text    collate "C" not null check (kind in ('queue', 'lanes', 'lane', 'task')),
@@ -420,8 +423,13 @@ create table holdfast.queue_rule (
   rate_ms       bigint  check (rate_ms >= 1),
   rate_burst    integer check (rate_burst >= 1),
   weight        integer check (weight between 1 and 1000),
+  paused_at     bigint,
+  paused_by     text,
+  pause_reason  text,
   primary key (queue, kind, name),
-  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null))
+  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null)),
+  check ((paused_at is null) = (paused_by is null)),
+  check (paused_at is null or kind = 'lane')
 );
 
 -- Claims that are subject to one limit lock its row, one after the other. Nothing is counted here:

@@ -339,7 +339,8 @@ select id, queue, task, job_key, locked_by, locked_by || '-' || id || '-' || att
 -- for example. It has no row of its own: it is part of the key of `ready`.
 
 -- A queue has a row if it has settings. `governed`: claims must look at its rules, its lanes or its pause.
--- `let_through`: a JSON list of jobs that a claim may take despite the pause.
+-- `paused_all`: it was paused together with all others. `let_through`: a JSON list of jobs that a claim
+-- may take despite the pause.
 create table holdfast_queue (
   name          text    not null primary key check (length(name) between 1 and 128),
   governed      integer not null check (governed in (0, 1)),
@@ -347,17 +348,19 @@ create table holdfast_queue (
   paused_at     integer,
   paused_by     text,
   pause_reason  text,
+  paused_all    integer not null default 0 check (paused_all in (0, 1)),
   let_through   text,
   ageing_ms     integer check (ageing_ms > 0),
   revision      integer not null default 1 check (revision >= 1),
   updated_at    integer not null,
   check ((paused_at is null) = (paused_by is null)),
   check (let_through is null or paused_at is not null),
+  check (paused_all = 0 or paused_at is not null),
   check (governed = 1 or (paused_at is null and lanes = 0))
 ) strict, without rowid;
 
 -- A limit of the queue, of each of its lanes, of one lane, or of one task in the queue. At most rate_count
--- starts in rate_ms, or rate_burst at once.
+-- starts in rate_ms, or rate_burst at once. Only a lane has a pause here: that of a queue is in its row.
 create table holdfast_queue_rule (
   queue         text    not null,
   kind          text    not null check (kind in ('queue', 'lanes', 'lane', 'task')),
@@ -367,8 +370,13 @@ create table holdfast_queue_rule (
   rate_ms       integer check (rate_ms >= 1),
   rate_burst    integer check (rate_burst >= 1),
   weight        integer check (weight between 1 and 1000),
+  paused_at     integer,
+  paused_by     text,
+  pause_reason  text,
   primary key (queue, kind, name),
-  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null))
+  check ((rate_count is null) = (rate_ms is null) and (rate_count is null) = (rate_burst is null)),
+  check ((paused_at is null) = (paused_by is null)),
+  check (paused_at is null or kind = 'lane')
 ) strict, without rowid;
 
 -- Nothing is counted here: `allowed_at` is the clock of the rate, in microseconds.

@@ -47,7 +47,7 @@ type Words = {
   readonly [Name in Reason["reason"]]: (facts: Facts<Name>, about: About) => JSX.Element;
 };
 
-/** Workers that a sentence names. */
+/** Workers and queues that a sentence names. */
 const NAMED_MAX = 3;
 
 export function Why({
@@ -227,10 +227,20 @@ function Listed({ of }: { readonly of: readonly Children[] }): JSX.Element {
   );
 }
 
+/** The first few of them; the rest is counted. */
+function Some({ of }: { readonly of: readonly Children[] }): JSX.Element {
+  const more = of.length - NAMED_MAX;
+  return <Listed of={more > 0 ? [...of.slice(0, NAMED_MAX), `${more} more`] : of} />;
+}
+
 function Workers({ ids }: { readonly ids: readonly string[] }): JSX.Element {
-  const links = ids.slice(0, NAMED_MAX).map((id) => <WorkerLink key={id} id={id} />);
-  const more = ids.length - links.length;
-  return <Listed of={more > 0 ? [...links, <a href={to("workers")}>{more} more</a>] : links} />;
+  return (
+    <Some
+      of={ids.map((id) => (
+        <WorkerLink key={id} id={id} />
+      ))}
+    />
+  );
 }
 
 function Running({
@@ -338,8 +348,8 @@ function NoWorker({
       ) : (
         <>
           ; the workers that know {task} serve{" "}
-          <Listed
-            of={known.slice(0, NAMED_MAX).map((name) => (
+          <Some
+            of={known.map((name) => (
               <QueueLink key={name} name={name} />
             ))}
           />

@@ -1,0 +1,174 @@
+/**
+ * What an operator comes for, each in at most three clicks from the overview, each answer held against SQL.
+ *
+ * A click is a press of the mouse; to type, to paste and to press Enter are none.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { Locator, Page } from "playwright-core";
+import { sql, type Sql } from "../../src/database/sql.ts";
+import { missing } from "../support/servers.ts";
+import { until } from "../worker/observe.ts";
+import { closeBrowser, TestServer } from "./browser.ts";
+
+const CLICKS_MAX = 3;
+
+/** A person with a mouse. */
+class Hand {
+  readonly page: Page;
+  clicks = 0;
+
+  constructor(page: Page) {
+    this.page = page;
+  }
+
+  async click(what: Locator): Promise<void> {
+    this.clicks += 1;
+    assert.ok(this.clicks <= CLICKS_MAX, `more than ${CLICKS_MAX} clicks`);
+    await what.click();
+  }
+
+  button(name: string | RegExp): Promise<void> {
+    return this.click(this.page.getByRole("button", { name, exact: true }));
+  }
+
+  link(name: string | RegExp): Promise<void> {
+    return this.click(this.page.getByRole("link", { name, exact: true }).first());
+  }
+
+  /** Pastes into the box on top, and presses Enter. */
+  async open(text: string, heading: string): Promise<void> {
+    const box = this.page.getByPlaceholder("Search, or paste");
+    await box.fill(text);
+    await box.press("Enter");
+    await this.page.getByRole("heading", { level: 1, name: heading, exact: true }).waitFor();
+  }
+}
+
+describe("what an operator comes for", { skip: missing("chromium") }, () => {
+  let desk: TestServer;
+  before(async () => void (desk = await TestServer.open()));
+  after(async () => {
+    desk.assertNoComplaints();
+    await desk[Symbol.asyncDispose]();
+    await closeBrowser();
+  });
+
+  async function rows<Found>(query: Sql): Promise<Found[]> {
+    return desk.holdfast.store.db.engine.all<Found>(query);
+  }
+
+  /** The sentence on top of the page of a job, once it is this one. */
+  async function said(page: Page, sentence: RegExp): Promise<Locator> {
+    const line = page.locator(".explain").filter({ hasText: sentence });
+    await line.waitFor();
+    return line;
+  }
+
+  test("why is this job not running? Its queue is paused, or no worker serves it", async () => {
+    const { pending } = desk.shop.ids;
+    const hand = new Hand(await desk.page());
+    await hand.open(pending, "mail.send");
+    const [queue] = await rows<{ name: string; by: string; why: string }>(sql`
+      select q.name, q.paused_by as "by", q.pause_reason as why
+        from holdfast.ready r
+        join holdfast.queue q on q.name = r.queue
+       where r.id = ${pending}`);
+    const { name = "", by = "", why = "" } = queue ?? {};
+    const sentence = new RegExp(
+      `^Its queue ${name} is paused: ${by} paused it .* ago, “${why}”\\.$`,
+    );
+    const line = await said(hand.page, sentence);
+    assert.match(
+      (await line.getByRole("link", { name }).getAttribute("href")) ?? "",
+      /\/queues\/mail$/,
+    );
+    // The button that mends it asks first.
+    await hand.button("Resume mail…");
+    await hand.button("Leave it");
+
+    const { id } = await desk.holdfast.enqueue("mail.send", {}, { queue: "nobody-serves-it" });
+    await hand.open(id, "mail.send");
+    const workers = await rows<{ queues: string }>(sql`select queues from holdfast.worker`);
+    assert.ok(workers.every(({ queues }) => !queues.includes("nobody-serves-it")));
+    await said(
+      hand.page,
+      /^No live worker serves its queue nobody-serves-it; the workers that know mail.send serve billing, /,
+    );
+    await desk.holdfast.jobs.cancel(id);
+    await desk.closePages();
+  });
+
+  test("pause a queue, then run one of its jobs", async () => {
+    const hand = new Hand(await desk.page());
+    await hand.open("billing", "billing");
+    await hand.button("Pause… p");
+    await hand.button("Pause billing");
+    await hand.page.getByRole("button", { name: "Resume… p" }).waitFor();
+    const calls = [
+      { id: "1", cents: 1 },
+      { id: "2", cents: 2 },
+    ];
+    const [first, second] = await Promise.all(
+      calls.map((input) => desk.holdfast.enqueue("invoice.charge", input, { queue: "billing" })),
+    );
+    await hand.open(second?.id ?? "", "invoice.charge");
+    await said(hand.page, /^Its queue billing is paused:/);
+    await hand.button(/^Run now/);
+    await said(hand.page, /^It was done /);
+    const found = await rows<{ id: string; status: string; pausedAt: number | null }>(sql`
+      select s.id, s.status, q.paused_at as "pausedAt"
+        from holdfast.job_state s
+        join holdfast.queue q on q.name = s.queue
+       where s.queue = 'billing'
+         and s.id in (${first?.id ?? ""}, ${second?.id ?? ""})`);
+    assert.deepEqual(
+      new Map(found.map(({ id, status }) => [id, status])),
+      new Map([
+        [first?.id, "pending"],
+        [second?.id, "done"],
+      ]),
+    );
+    assert.ok(found.every(({ pausedAt }) => pausedAt !== null));
+    await desk.holdfast.queues.resume("billing");
+    await desk.closePages();
+  });
+
+  test("who cancelled this job, and why?", async () => {
+    const { scheduled } = desk.shop.ids;
+    await desk.holdfast.jobs.cancel(scheduled, { actor: "grace", reason: "ordered twice" });
+    const hand = new Hand(await desk.page());
+    await hand.open(scheduled, "mail.send");
+    const [line] = await rows<{ actor: string; reason: string }>(sql`
+      select actor, reason from holdfast.audit
+       where subject = ${`job ${scheduled}`} and action = 'job.cancel'`);
+    await said(hand.page, new RegExp(`^${line?.actor} cancelled it .* ago: “${line?.reason}”\\.$`));
+    assert.deepEqual(line, { actor: "grace", reason: "ordered twice" });
+    await desk.closePages();
+  });
+
+  test("enqueue a job for a test, like the last one", async () => {
+    const hand = new Hand(await desk.page());
+    await hand.link("Jobs");
+    await hand.link("Enqueue…");
+    await hand.page.getByLabel("Task").fill("order.ship");
+    await hand.click(hand.page.getByRole("button", { name: "Use" }).first());
+    await hand.page.getByLabel("Tags").fill("test");
+    await hand.page.getByLabel("Key").fill("for-a-test");
+    await hand.page.getByLabel("Key").press("Enter");
+    await hand.page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
+    const [made, last] = await rows<{ id: string; payload: string; key: string | null }>(sql`
+      select id, payload, job_key as "key" from holdfast.job
+       where task = 'order.ship' order by id desc limit 2`);
+    assert.equal(made?.key, "for-a-test");
+    assert.deepEqual(JSON.parse(made.payload), JSON.parse(last?.payload ?? ""));
+    assert.equal(new URL(hand.page.url()).pathname, `/jobs/${made.id}`);
+    const tags = await rows(sql`select tag from holdfast.job_tag where job_id = ${made.id}`);
+    assert.deepEqual(tags, [{ tag: "test" }]);
+    await until(
+      "it is done",
+      async () => (await desk.holdfast.jobs.get(made.id))?.status === "done",
+    );
+    await desk.closePages();
+  });
+});

@@ -994,6 +994,10 @@ export type FlowJob = {
   readonly status: Status;
   /** How many jobs it still waits for. */
   readonly missing: number;
+  /** The job that it waited for and whose end ended it; null: it ended by itself. */
+  readonly endedBy: string | null;
+  /** Name and message of its last error. */
+  readonly error: string | null;
 };
 
 export type GetCountsResponse = {
@@ -1530,6 +1534,16 @@ export type ListErrorsResponse = {
 export type ListFindingsResponse = {
   readonly at: number | null;
   readonly findings: readonly Finding[];
+};
+
+export type ListFlowEdgesResponse = {
+  readonly edges: readonly {
+    /** The id of a job or an item: a lower-case UUID. */
+    readonly job: string;
+    /** The job that it waits for. */
+    readonly on: string;
+  }[];
+  readonly isAll: boolean;
 };
 
 export type ListFlowJobsResponse = {
@@ -3407,6 +3421,8 @@ export interface Reads {
       readonly after?: string;
       /** Maximum number of entries to return. */
       readonly limit?: number;
+      /** Only jobs that ended and are not `done` (`failed`), `done` ones, or others (`live`). */
+      readonly state?: "failed" | "done" | "live";
     };
     result: FlowDetails;
   };
@@ -3419,8 +3435,18 @@ export interface Reads {
       readonly after?: string;
       /** Maximum number of entries to return. */
       readonly limit?: number;
+      /** Only jobs that ended and are not `done` (`failed`), `done` ones, or others (`live`). */
+      readonly state?: "failed" | "done" | "live";
     };
     result: ListFlowJobsResponse;
+  };
+  /** List the lines of a flow's graph: which job waits or waited for which. */
+  "flows/{id}/edges": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    };
+    result: ListFlowEdgesResponse;
   };
   /** List the jobs that a job waits or waited for, and those that wait for it. */
   "jobs/{id}/dependencies": {

@@ -15,19 +15,16 @@ export function layered<Node>(
   idOf: (node: Node) => string,
   edges: readonly (readonly [string, string])[],
 ): Placed<Node>[] {
-  const into = Map.groupBy(edges, ([, to]) => to);
+  const into = Map.groupBy(onwardOnly(nodes.map(idOf), edges), ([, to]) => to);
   const columns = new Map<string, number>();
-  const columnOf = (id: string, seen: ReadonlySet<string>): number => {
+  const columnOf = (id: string): number => {
     const known = columns.get(id);
     if (known !== undefined) return known;
-    if (seen.has(id)) return -1;
-    const before = (into.get(id) ?? []).map(([from]) => columnOf(from, new Set([...seen, id])));
-    const column = Math.max(-1, ...before) + 1;
-    // A value from within a circle is not final: only what was asked for first is kept.
-    if (seen.size === 0) columns.set(id, column);
+    const column = Math.max(-1, ...(into.get(id) ?? []).map(([from]) => columnOf(from))) + 1;
+    columns.set(id, column);
     return column;
   };
-  for (const node of nodes) columnOf(idOf(node), new Set());
+  for (const node of nodes) columnOf(idOf(node));
   const rows = new Map<string, number>();
   const placed: Placed<Node>[] = [];
   const byColumn = Map.groupBy(nodes, (node) => columns.get(idOf(node)) ?? 0);
@@ -48,4 +45,29 @@ export function layered<Node>(
     }
   }
   return placed;
+}
+
+/** Without the lines that lead back to a node on the way to them. Ways begin where no line leads to, or else at the first. */
+function onwardOnly(
+  ids: readonly string[],
+  edges: readonly (readonly [string, string])[],
+): readonly (readonly [string, string])[] {
+  const out = Map.groupBy(edges, ([from]) => from);
+  const reached = new Set(edges.map(([, to]) => to));
+  const onWay = new Set<string>();
+  const seen = new Set<string>();
+  const kept: (readonly [string, string])[] = [];
+  const visit = (id: string): void => {
+    seen.add(id);
+    onWay.add(id);
+    for (const edge of out.get(id) ?? []) {
+      if (onWay.has(edge[1])) continue;
+      kept.push(edge);
+      if (!seen.has(edge[1])) visit(edge[1]);
+    }
+    onWay.delete(id);
+  };
+  for (const id of [...ids.filter((one) => !reached.has(one)), ...ids])
+    if (!seen.has(id)) visit(id);
+  return kept;
 }

@@ -8,13 +8,14 @@ import { serverNow, useNow } from "../live.ts";
 import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Lasting, Moment, Subject, Tag } from "../parts.tsx";
 import { to } from "../router.ts";
+import "./alerts.css";
 
 export function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
   const { status, severity, sinceAt, raisedAt, resolvedAt } = alert;
   const look = status !== "raised" ? "dim" : severity === "critical" ? "failed" : "retry";
   const icon = status === "resolved" ? "good" : severity === "info" ? "info" : "warning";
   return (
-    <li>
+    <li class="alert">
       <span class={look} title={severity}>
         <Icon name={icon} />
         <span class="sr">{severity}</span>
@@ -25,8 +26,8 @@ export function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
         <Leads alert={alert} />
         <Known alert={alert} />
       </div>
-      <div class="sm dim nowrap num">
-        {status === "pending" && "not raised yet, "}since <Moment at={sinceAt} />
+      <div class="when sm dim nowrap num">
+        since <Moment at={sinceAt} />
         <br />
         <span title={raisedAt === null ? undefined : `raised ${f.exact(raisedAt)}`}>
           {resolvedAt === null ? (
@@ -119,9 +120,11 @@ function Known({ alert }: { readonly alert: Alert }): JSX.Element | null {
   const now = useNow();
   const { acknowledgedAt, acknowledgedBy, silencedUntil, silencedBy, note } = alert;
   const isSilent = silencedUntil !== null && silencedUntil > now && alert.resolvedAt === null;
-  if (acknowledgedAt === null && !isSilent) return null;
+  const isPending = alert.status === "pending";
+  if (acknowledgedAt === null && !isSilent && !isPending) return null;
   return (
     <p class="sm line wrap">
+      {isPending && <Tag>not raised yet</Tag>}
       {acknowledgedAt !== null && (
         <Tag title={f.exact(acknowledgedAt)}>acknowledged by {acknowledgedBy}</Tag>
       )}
@@ -141,7 +144,7 @@ function Acts({ alert }: { readonly alert: Alert }): JSX.Element {
   const now = useNow();
   const isSilent = alert.silencedUntil !== null && alert.silencedUntil > now;
   return (
-    <div class="line wrap">
+    <div class="acts line wrap">
       {alert.acknowledgedAt === null && (
         <Act
           kind="quiet"

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import type { JobStory, Status } from "../api.gen.ts";
 import * as f from "../format.ts";
+import { DiagramLabel } from "../diagram-label.tsx";
 import { Glyph, wordOf } from "../icons.tsx";
 import { Btn, Panel } from "../parts.tsx";
 import { to } from "../router.ts";
@@ -140,12 +141,15 @@ export function Node({
       <svg x={x + 10} y={y - 6} width="12" height="12">
         <Glyph status={one.status ?? "pending"} />
       </svg>
-      {/* The whole name is there, cut at the edge: what is read aloud contains what is seen. */}
-      <svg x={x + 28} y={y - BOX.height / 2} width={BOX.width - 34} height={BOX.height}>
-        <text class="n-t" x="0" y={BOX.height / 2 + 4}>
-          {name}
-        </text>
-      </svg>
+      <DiagramLabel
+        x={x + 28}
+        y={y - BOX.height / 2}
+        width={BOX.width - 34}
+        height={BOX.height}
+        look="n-t"
+      >
+        {name}
+      </DiagramLabel>
     </a>
   );
 }

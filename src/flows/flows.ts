@@ -26,13 +26,16 @@ import {
 import { FlowNotFoundError } from "./errors.ts";
 import { dependenciesOfJob, type DependencyView } from "./results.ts";
 import {
-  type FlowsFilter,
+  type FlowEdge,
   type FlowJobRecord,
+  type FlowJobState,
   flowKinds,
+  type FlowsFilter,
   type FlowFacts,
   type FlowRecord,
   type FlowRow,
   type FlowsStore,
+  jobStates,
   type NewFlow,
 } from "./store.ts";
 
@@ -102,6 +105,12 @@ export interface FlowPageOptions {
   readonly limit?: number;
 }
 
+/** Which jobs of a flow, and how many. */
+export interface FlowJobsOptions extends FlowPageOptions {
+  /** Only those that ended and are not done (`failed`), that are done, or that have not ended (`live`). Default: all. */
+  readonly state?: FlowJobState;
+}
+
 /** How the jobs of a flow are retried, and who does it. */
 export interface FlowRetryOptions extends OperatorOptions {
   /** How many more attempts each job gets. Default: as many as its task allows. */
@@ -115,7 +124,11 @@ const listOptions = optionsOf<FlowsFilter>()({
   before: flowId,
   limit,
 });
-const pageOptions = optionsOf<FlowPageOptions>()({ after: idOf("a job"), limit });
+const jobsOptions = optionsOf<FlowJobsOptions>()({
+  after: idOf("a job"),
+  limit,
+  state: choice(jobStates),
+});
 const limitOptions = optionsOf<Pick<FlowPageOptions, "limit">>()({ limit });
 const retryOptions = optionsOf<FlowRetryOptions>()({
   attempts: passed<number>(),
@@ -242,11 +255,19 @@ export class Flows {
    * A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. Throws
    * FlowNotFoundError.
    */
-  async jobs(id: string, options: FlowPageOptions = {}): Promise<FlowJobRecord[]> {
+  async jobs(id: string, options: FlowJobsOptions = {}): Promise<FlowJobRecord[]> {
     const { flows } = this.#parts.store;
-    const jobs = await flows.jobs(flowId.check("id", id), pageOptions.read(options));
+    const jobs = await flows.jobs(flowId.check("id", id), jobsOptions.read(options));
     if (jobs.length === 0) await this.#known(id);
     return jobs;
+  }
+
+  /** The first lines of its graph: which job waits for which. At most 1,000. Throws FlowNotFoundError. */
+  async edges(id: string, options: Pick<FlowPageOptions, "limit"> = {}): Promise<FlowEdge[]> {
+    const { limit: most } = limitOptions.read(options);
+    const edges = await this.#parts.store.flows.edges(flowId.check("id", id), { limit: most });
+    if (edges.length === 0) await this.#known(id);
+    return edges;
   }
 
   /** The id of the flow of a job; null: it belongs to none. */

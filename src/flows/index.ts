@@ -12,11 +12,19 @@ export {
 export type { Batch, Batches, BatchOptions, BuildFlow } from "./flows.ts";
 export type {
   Flow,
+  FlowJobsOptions,
   FlowPageOptions,
   FlowRetryOptions,
   Flows,
   FlowStatus,
   FlowView,
 } from "./flows.ts";
-export type { FlowFacts, FlowJobRecord, FlowKind, FlowsFilter } from "./store.ts";
+export type {
+  FlowEdge,
+  FlowFacts,
+  FlowJobRecord,
+  FlowJobState,
+  FlowKind,
+  FlowsFilter,
+} from "./store.ts";
 export type { DependencyView } from "./results.ts";

@@ -1,18 +1,22 @@
 /** The verbs of flows and batches. */
 import { JobNotFoundError } from "../core/errors.ts";
+import { idRange } from "../core/id.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
+import type { Jobs } from "../jobs/jobs.ts";
 import { dependencyPolicies } from "../jobs/store.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import { type Columns, flexible, listOf, plain, right, tableOf } from "../operations/show.ts";
+import { wholeId } from "../terminal/ids.ts";
 import { counted } from "../terminal/table.ts";
 import { FlowNotFoundError } from "./errors.ts";
 import { type Flows, flowStatuses } from "./flows.ts";
-import { type DependencyRecord, flowKinds } from "./store.ts";
+import { type DependencyRecord, flowKinds, type FlowsStore, jobStates } from "./store.ts";
 
 export interface FlowsApp {
   readonly flows: Flows;
-  readonly jobs: { get(id: string): Promise<object | null> };
+  readonly jobs: Pick<Jobs, "get" | "list">;
+  readonly store: { readonly flows: Pick<FlowsStore, "list"> };
 }
 
 const operation = operationsOf<FlowsApp>("flows");
@@ -44,6 +48,10 @@ const flowJob = s
     queue: s.text(),
     status: s.status,
     missing: s.count.about("How many jobs it still waits for."),
+    endedBy: s.id
+      .nullable()
+      .about("The job that it waited for and whose end ended it; null: it ended by itself."),
+    error: s.text().nullable().about("Name and message of its last error."),
   })
   .named("FlowJob", "A job of a flow.");
 
@@ -75,6 +83,7 @@ const JOBS: Columns<s.TypeOf<typeof flowJob>> = [
   flexible("TASK", ({ task }) => task),
   plain("STATUS", ({ status }) => status),
   right("WAITS FOR", ({ missing }) => (missing === 0 ? "" : String(missing))),
+  flexible("BECAUSE", ({ endedBy, error }) => (endedBy === null ? (error ?? "") : `of ${endedBy}`)),
 ];
 
 const DEPENDENCIES: Columns<s.TypeOf<typeof dependency>> = [
@@ -86,9 +95,33 @@ const DEPENDENCIES: Columns<s.TypeOf<typeof dependency>> = [
   plain("IF CANCELLED", ({ onCancelled }) => onCancelled),
 ];
 
-const itsId = { id: "the flow's id" };
-const jobsPage = { after: s.id.optional(), limit: s.pageLimit.optional() };
+const itsId = { id: "the flow's id, or its start" };
+
+const wholeFlowId = ({ store }: FlowsApp, typed: string): Promise<string> =>
+  wholeId(typed, {
+    what: "flow",
+    find: async (prefix, limit) => {
+      const id = idRange(prefix);
+      const found = id === null ? [] : await store.flows.list({ id, limit });
+      return found.map(({ id: whole, kind, name }) => ({ id: whole, about: `${kind} ${name}` }));
+    },
+    notFound: (id) => new FlowNotFoundError({ id }),
+  });
+const ids = { id: wholeFlowId };
+
+/** Lines of one graph that are read. */
+const EDGES_MAX = 500;
+
+const jobsPage = {
+  after: s.id.optional(),
+  limit: s.pageLimit.optional(),
+  state: s
+    .choice(jobStates)
+    .optional()
+    .about("Only jobs that ended and are not `done` (`failed`), `done` ones, or others (`live`)."),
+};
 const jobsFlags = {
+  state: { value: "<state>", about: "only jobs that are failed (or cancelled), done or live" },
   after: { value: "<id>", about: "only jobs after this one (next page)" },
   limit: { about: "maximum number of jobs", initial: 20 },
 };
@@ -143,7 +176,8 @@ export const flowOperations = {
       about: "show a flow or batch, and its jobs",
       arguments: itsId,
       flags: jobsFlags,
-      examples: ["flows show 01890a5d-5c1e-7000-8000-000000000001"],
+      ids,
+      examples: ["flows show 01890a5d --state failed"],
       show: (found, { terminal }) => {
         const { kind, name, status, total, done, failed, cancelled, live, callback } = found;
         return [
@@ -171,7 +205,8 @@ export const flowOperations = {
       command: "flows jobs",
       arguments: itsId,
       flags: jobsFlags,
-      examples: ["flows jobs 01890a5d-5c1e-7000-8000-000000000001 --limit 100"],
+      ids,
+      examples: ["flows jobs 01890a5d --limit 100"],
       show: listOf({
         rows: ({ jobs }) => jobs,
         columns: JOBS,
@@ -179,6 +214,23 @@ export const flowOperations = {
         unit: "job",
       }),
     },
+  }),
+
+  edges: operation({
+    name: "listFlowEdges",
+    summary: "List the lines of a flow's graph: which job waits or waited for which",
+    access: "viewer",
+    input: { id: s.id },
+    returns: `At most the first ${EDGES_MAX} lines.`,
+    result: s.object({
+      edges: s.list(s.object({ job: s.id, on: s.id.about("The job that it waits for.") })),
+      isAll: s.boolean(),
+    }),
+    run: async ({ flows }, { id }) => {
+      const edges = await flows.edges(id, { limit: EDGES_MAX + 1 });
+      return { edges: edges.slice(0, EDGES_MAX), isAll: edges.length <= EDGES_MAX };
+    },
+    http: { method: "GET", path: "/api/v1/flows/{id}/edges" },
   }),
 
   dependencies: operation({
@@ -197,9 +249,10 @@ export const flowOperations = {
     cli: {
       command: "flows dependencies",
       about: "list the jobs that a job waits for, and those that wait for it",
-      arguments: { id: "the job's id" },
+      arguments: { id: "the job's id, or its start" },
       flags: { limit: { about: "maximum length of each list", initial: DEPENDENCIES_DEFAULT } },
-      examples: ["flows dependencies 01890a5d-5c1e-7000-8000-000000000001"],
+      ids: { id: async (app, typed) => (await import("../jobs/command.ts")).jobId(app, typed) },
+      examples: ["flows dependencies 01890a5d"],
       show: ({ flow: of, dependencies, dependents }, { terminal }) => [
         ...(of === null ? [] : [`flow ${of}`, ""]),
         ...(dependencies.length === 0
@@ -226,7 +279,8 @@ export const flowOperations = {
     cli: {
       command: "flows cancel",
       arguments: itsId,
-      examples: ["flows cancel 01890a5d-5c1e-7000-8000-000000000001"],
+      ids,
+      examples: ["flows cancel 01890a5d"],
       show: ({ id, cancelled }) => [`Cancelled ${counted(cancelled, "job")} of flow ${id}.`],
     },
     agent: "Cancel the jobs of a flow that have not ended; those that run are asked to stop.",
@@ -249,7 +303,8 @@ export const flowOperations = {
       command: "flows retry",
       arguments: itsId,
       flags: { attempts: { about: "additional attempts for each job (default: 3)" } },
-      examples: ["flows retry 01890a5d-5c1e-7000-8000-000000000001 --attempts 2"],
+      ids,
+      examples: ["flows retry 01890a5d --attempts 2"],
       show: ({ id, retried }) => [`Retried ${counted(retried, "job")} of flow ${id}.`],
     },
     agent: "Retry the failed and cancelled jobs of a flow, with those that ended because of them.",

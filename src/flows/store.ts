@@ -1,6 +1,8 @@
 /** Flows, batches and the jobs that wait for others, in the database. */
 import type { FinalStatus, Status } from "../core/job.ts";
+import { decodeError } from "../core/error-record.ts";
 import { JobNotFoundError, StoreRefusedError } from "../core/errors.ts";
+import type { IdRange } from "../core/id.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
@@ -76,6 +78,23 @@ export interface FlowJobRecord {
   readonly status: Status;
   /** How many jobs it still waits for. */
   readonly missing: number;
+  /** The job that it waited for and whose end ended it; null: it ended by itself, or has not ended. */
+  readonly endedBy: string | null;
+  /** Name and message of its last error; null: none. */
+  readonly error: string | null;
+}
+
+export const jobStates = ["failed", "done", "live"] as const;
+
+/** `failed`: ended, and not done; `live`: has not ended. */
+export type FlowJobState = (typeof jobStates)[number];
+
+/** A line of a flow's graph. */
+export interface FlowEdge {
+  /** The job that waits or waited. */
+  readonly job: string;
+  /** The job that it waits for: of this flow, or another one. */
+  readonly on: string;
 }
 
 /** A job that another one waits for, or waited for. */
@@ -101,6 +120,30 @@ interface StateRow {
   readonly status: Status;
   readonly result: string | null;
   readonly error: string | null;
+}
+
+interface FlowJobsPage {
+  readonly after?: string;
+  readonly limit: number;
+  /** Only jobs in this state. Default: all. */
+  readonly state?: FlowJobState;
+}
+
+const END = sql`select f.status from holdfast.finished f where f.id = m.job_id`;
+
+/** The jobs of one flow are read in their order until the page is full. */
+const IN_STATE: Readonly<Record<FlowJobState, Sql>> = {
+  live: sql`and not exists (${END})`,
+  done: sql`and (${END}) = 'done'`,
+  failed: sql`and (${END}) <> 'done'`,
+};
+
+const ERROR_LENGTH_MAX = 500;
+
+/** "CarrierTimeout: no answer". */
+function errorText(error: string): string {
+  const { name, message } = decodeError(error);
+  return `${name}: ${message}`.slice(0, ERROR_LENGTH_MAX);
 }
 
 /** Transactions that fail because another one took the same key at the same moment. */
@@ -197,9 +240,12 @@ export class SqlFlows {
   }
 
   /** A page of flows, newest first: pass the last id of one page as `before` of the next. */
-  async list(filter: FlowsFilter & { readonly limit: number }): Promise<FlowRecord[]> {
-    const { kind, before, limit } = filter;
+  async list(
+    filter: FlowsFilter & { readonly limit: number; readonly id?: IdRange },
+  ): Promise<FlowRecord[]> {
+    const { kind, before, limit, id } = filter;
     const conditions = [
+      ...(id === undefined ? [] : [sql`id between ${id.from} and ${id.to}`]),
       ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
       ...(before === undefined ? [] : [sql`id < ${before}`]),
     ];
@@ -212,7 +258,7 @@ export class SqlFlows {
   /** A page of the jobs of a flow, in the order of their ids. */
   async jobs(
     flow: string,
-    { after, limit }: { readonly after?: string; readonly limit: number },
+    { after, limit, state: wanted }: FlowJobsPage,
   ): Promise<FlowJobRecord[]> {
     const engine = this.#engine;
     const behind = after === undefined ? sql`` : sql`and m.job_id > ${after}`;
@@ -220,20 +266,34 @@ export class SqlFlows {
       id: string;
       name: string | null;
       missing: number | null;
+      endedBy: string | null;
     }>(sql`
-      select m.job_id as id, m.name, w.missing
+      select m.job_id as id, m.name, w.missing, m.ended_by as "endedBy"
         from holdfast.flow_job m
         left join holdfast.waiting w on w.id = m.job_id
-       where m.flow_id = ${flow} ${behind}
+       where m.flow_id = ${flow} ${behind} ${wanted === undefined ? sql`` : IN_STATE[wanted]}
        order by m.job_id
        limit ${limit}`);
     const states = await this.#states(members.map(({ id }) => id));
-    return members.flatMap(({ id, name, missing }) => {
+    return members.flatMap(({ id, name, missing, endedBy }) => {
       const state = states.get(id);
       if (state === undefined) return [];
-      const { task, queue, status } = state;
-      return [{ id, name, task, queue, status, missing: missing ?? 0 }];
+      const { task, queue, status, error } = state;
+      const job = { id, name, task, queue, status, missing: missing ?? 0 };
+      return [{ ...job, endedBy, error: error === null ? null : errorText(error) }];
     });
+  }
+
+  /** The first lines of its graph, by the jobs that wait. */
+  async edges(flow: string, { limit }: { readonly limit: number }): Promise<FlowEdge[]> {
+    if (!this.#engine.mayBeId(flow)) return [];
+    return this.#engine.all<FlowEdge>(sql`
+      select a.job_id as job, a.on_id as "on"
+        from holdfast.flow_job m
+        join holdfast.job_after a on a.job_id = m.job_id
+       where m.flow_id = ${flow}
+       order by a.job_id, a.position
+       limit ${limit}`);
   }
 
   /** Looked up by id: joined to another table, some optimizers would first build the view of all jobs. */

@@ -540,6 +540,39 @@ export const flows: Group = (open) => {
     await assertSound(bundle);
   });
 
+  test("of a flow that failed, the jobs tell which one failed and which only followed, and its lines come together", async () => {
+    const { store } = await open();
+    const wants = { a: [], b: [], c: ["b"], d: ["c", "a"], e: [] };
+    const { flow, ids } = await makeFlow(store, wants, {
+      onFailed: "cancel",
+      onCancelled: "cancel",
+    });
+    await end(store, "a");
+    await end(store, "b", "failed");
+    const in_ = async (state: "failed" | "done" | "live"): Promise<string[]> =>
+      (await store.flows.jobs(flow, { limit: 10, state })).map(({ id }) => id).toSorted();
+    const sorted = (...names: (keyof typeof ids)[]): string[] =>
+      names.map((name) => ids[name]).toSorted();
+    assert.deepEqual(await in_("done"), sorted("a"));
+    assert.deepEqual(await in_("live"), sorted("e"));
+    assert.deepEqual(await in_("failed"), sorted("b", "c", "d"));
+    const jobs = await store.flows.jobs(flow, { limit: 10 });
+    const because = new Map(jobs.map(({ id, endedBy }) => [id, endedBy]));
+    assert.deepEqual(
+      [ids.a, ids.b, ids.c, ids.d, ids.e].map((id) => because.get(id)),
+      [null, null, ids.b, ids.c, null],
+    );
+    assert.match(jobs.find(({ id }) => id === ids.b)?.error ?? "", /^\w+: /);
+    const edges = await store.flows.edges(flow, { limit: 10 });
+    assert.deepEqual(
+      edges.map(({ job, on }) => `${on} ${job}`).toSorted(),
+      [`${ids.a} ${ids.d}`, `${ids.b} ${ids.c}`, `${ids.c} ${ids.d}`].toSorted(),
+    );
+    assert.equal((await store.flows.edges(flow, { limit: 2 })).length, 2);
+    await store.jobs.retry(ids.b, 1);
+    assert.deepEqual(await in_("failed"), []);
+  });
+
   test("flows are listed, newest first, and so are their jobs", async () => {
     const { store } = await open();
     const flow = async (kind: "flow" | "batch"): Promise<string> => {

@@ -24,7 +24,9 @@ export async function wholeFlow({ jobs, flows }: Store): Promise<void> {
   await jobs.cancel(last.id);
   await flows.find(flow.id);
   await flows.list({ limit: 10, before: flow.id });
-  await flows.jobs(flow.id, { limit: 10 });
+  for (const state of [undefined, "failed", "done", "live"] as const)
+    await flows.jobs(flow.id, { limit: 10, ...(state === undefined ? {} : { state }) });
+  await flows.edges(flow.id, { limit: 10 });
   await flows.named(flow.id, ["end 1"]);
   await flows.flowOf(last.id);
   await flows.dependencies(last.id, { after: 0, limit: 10 });

@@ -345,6 +345,7 @@ const VERBS = {
   flows: [
     "enqueue",
     "add",
+    "edges",
     "find",
     "list",
     "jobs",

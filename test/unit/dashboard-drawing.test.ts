@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as chart from "../../page/chart-math.ts";
 import { layered } from "../../page/layers.ts";
+import { BOX, boxAt, type Cell, type Point, routesOf, sizeOf } from "../../page/routes.ts";
 import { lanesOf, timelineOf } from "../../page/pages/timeline.ts";
 
 describe("charts", () => {
@@ -72,7 +73,11 @@ describe("a graph in columns", () => {
         ["c", 2],
       ],
     );
-    assert.equal(layered(["a", "b", "c"], (id) => id, edges).length, 3);
+    assert.deepEqual(
+      layered(["a", "b", "c"], (id) => id, edges),
+      placed,
+      "a circle is cut where it closes",
+    );
   });
 });
 
@@ -179,4 +184,35 @@ describe("the life of a job", () => {
       );
     }
   });
+});
+
+const SIDE = 4;
+const CELLS: readonly Cell[] = Array.from({ length: SIDE * SIDE }, (_, at) => ({
+  column: at % SIDE,
+  row: Math.floor(at / SIDE),
+}));
+
+/** Whether a line that is upright or level runs through the inside of the box. */
+function crosses(a: Point, b: Point, cell: Cell): boolean {
+  const { x, y } = boxAt(cell);
+  const [left, right] = [Math.min(a.x, b.x), Math.max(a.x, b.x)];
+  const [top, bottom] = [Math.min(a.y, b.y), Math.max(a.y, b.y)];
+  return left < x + BOX.width && right > x && top < y + BOX.height && bottom > y;
+}
+
+test("between any two boxes, lines and their texts run beside all boxes and within the drawing", () => {
+  const lines = CELLS.flatMap((from) => CELLS.map((to) => ({ from, to })));
+  const size = sizeOf(SIDE, SIDE);
+  for (const [at, { points, label }] of routesOf(lines).entries()) {
+    const name = JSON.stringify(lines[at]);
+    for (const [index, point] of points.slice(1).entries()) {
+      const before = points[index] as Point;
+      assert.ok(point.x === before.x || point.y === before.y, `${name} is slanted`);
+      for (const cell of CELLS)
+        assert.ok(!crosses(before, point, cell), `${name} crosses ${JSON.stringify(cell)}`);
+      assert.ok(point.x >= 0 && point.x <= size.width && point.y <= size.height, name);
+    }
+    const corner = { x: label.x + label.width, y: label.y + 10 };
+    for (const cell of CELLS) assert.ok(!crosses(label, corner, cell), `the text of ${name}`);
+  }
 });

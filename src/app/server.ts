@@ -17,8 +17,9 @@ import { hostNames, isLoopback } from "../http-kernel/guards.ts";
 import { Once } from "../http-kernel/idempotency.ts";
 import { DEFAULT_LIMITS, type Limits, serverSettings } from "../http-kernel/limits.ts";
 import type { Route } from "../http-kernel/route.ts";
-import { Connections, httpServer, listen } from "../http-kernel/server.ts";
+import { Connections, httpServer, listen, type Requested } from "../http-kernel/server.ts";
 import { Streams } from "../http-kernel/sse.ts";
+import { thrifty } from "../http-kernel/thrift.ts";
 import { Api, type ApiParts } from "./api.ts";
 
 const PRUNE_EVERY_MS = 60_000;
@@ -63,7 +64,10 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const { redaction } = holdfast;
   const below = { basePath, isMapped: true };
   const app = new App({ ...serving, ...below, hosts, pages, port: listening, redaction });
-  const http = httpServer({ app, connections, limits, runtime });
+  const packing = {
+    answer: async (request: Requested) => thrifty(await app.answer(request), request),
+  };
+  const http = httpServer({ app: packing, connections, limits, runtime });
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;
   api.carry();

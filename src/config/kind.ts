@@ -168,6 +168,7 @@ export function basePath(): Kind<string> {
     allowed: "a path of plain segments that begins with a slash, such as /admin/jobs",
     read: (given) => (typeof given === "string" ? basePathIn(given.trim()) : null),
     ...asString,
+    print: (path) => (path === "" ? "/" : path),
   };
 }
 

@@ -14,7 +14,6 @@ import { NodeSender, SECURITY_HEADERS, type Sender } from "./guards.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { Limits } from "./limits.ts";
 import { Problem } from "./problem.ts";
-import { thrifty } from "./thrift.ts";
 
 /** Not imported: an import reads every name of the module, and one of these loads all of `fetch`, which takes 8 MB. */
 const { createServer } = process.getBuiltinModule("node:http");
@@ -230,8 +229,7 @@ export function httpServer({ app, connections, limits, runtime }: HttpParts): Ht
     const { method = "GET", url: target = "/" } = incoming;
     outgoing.once("finish", () => dropRest(incoming, runtime));
     const sender = new NodeSender(incoming, outgoing, connections);
-    const request = { method, target, sender };
-    await send(await thrifty(await app.answer(request), request), outgoing);
+    await send(await app.answer({ method, target, sender }), outgoing);
   };
   const http = createServer(
     {

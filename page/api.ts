@@ -29,6 +29,13 @@ export class Unreachable extends Error {
   override readonly name = "Unreachable";
 }
 
+let unauthorized: (refused: Refused) => void = () => {};
+
+/** Called when the API demands a sign-in, except by an attempt to sign in. */
+export function onUnauthorized(listener: (refused: Refused) => void): void {
+  unauthorized = listener;
+}
+
 export function apiUrl(path: string): string {
   return `${base}api/v1/${path}`;
 }
@@ -74,7 +81,7 @@ export async function write(path: string, body: object): Promise<unknown> {
         body: JSON.stringify(body),
         signal: AbortSignal.timeout(WRITE_LIMIT_MS),
       });
-      return await dataOf(response);
+      return await dataOf(response, path === "session");
     } catch (error) {
       if (!(error instanceof Unreachable) || waitMs === null) throw error;
       await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -92,7 +99,7 @@ async function send(path: string, init: RequestInit, left?: AbortSignal): Promis
   }
 }
 
-async function dataOf(response: Response): Promise<unknown> {
+async function dataOf(response: Response, isSigningIn = false): Promise<unknown> {
   const type = response.headers.get("content-type") ?? "";
   if (!type.includes("json")) {
     if (response.status >= 500) throw new Unreachable(`A proxy answered ${response.status}.`);
@@ -104,7 +111,9 @@ async function dataOf(response: Response): Promise<unknown> {
     throw new Unreachable("The answer was cut off.", { cause: error });
   });
   if (response.ok) return json;
-  throw new Refused(response.status, json as object);
+  const refused = new Refused(response.status, json as object);
+  if (response.status === 401 && !isSigningIn) unauthorized(refused);
+  throw refused;
 }
 
 /** `crypto.randomUUID` exists only over HTTPS and on the loopback interface. */

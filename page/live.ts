@@ -12,7 +12,7 @@ import {
   type StreamEventName,
   streamEventNameValues,
 } from "./api.gen.ts";
-import { apiUrl, type Known, readAgain, Refused, Unreachable } from "./api.ts";
+import { apiUrl, type Known, onUnauthorized, readAgain, Refused, Unreachable } from "./api.ts";
 import { addressOf, get, type Input, type Result } from "./client.ts";
 import { Store, useStore } from "./store.ts";
 
@@ -48,8 +48,14 @@ export const live = new Store<Live>({
   backAt: null,
 });
 
-/** Null: not known yet. "out": a token is needed. "unnamed": the application around it did not say who this is. */
-export const session = new Store<Session | "out" | "unnamed" | null>(null);
+/** "out": a token is needed. "unnamed": the application around it did not say who this is. */
+type SignedOut = "out" | "unnamed";
+
+/** Null: not known yet. */
+export const session = new Store<Session | SignedOut | null>(null);
+
+/** The session of who looks at this page has ended: it stays, and nothing is asked until there is a new one. */
+export const ended = new Store<SignedOut | null>(null);
 
 /** How far the server's clock is ahead of ours. */
 let skewMs = 0;
@@ -139,7 +145,7 @@ function failed(entry: Entry, error: unknown): void {
     return;
   }
   heard();
-  if (error instanceof Refused && error.status === 401) signedOut(error);
+  if (error instanceof Refused && error.status === 401) return;
   entry.error = error;
 }
 
@@ -156,7 +162,7 @@ function isMissing({ error }: Entry): boolean {
 function plan(entry: Entry, inMs: number | null): void {
   if (entry.timer !== null) clearTimeout(entry.timer);
   entry.timer = null;
-  if (isMissing(entry)) return;
+  if (isMissing(entry) || ended.value !== null) return;
   if (inMs === null || live.value.frozenAt !== null || live.value.failingSince !== null) return;
   entry.timer = setTimeout(() => {
     if (document.hidden) plan(entry, entry.everyMs);
@@ -166,7 +172,7 @@ function plan(entry: Entry, inMs: number | null): void {
 
 /** Reads everything on screen again, after an action; and once more, because the server shares answers for a second. */
 export function refresh(): void {
-  if (live.value.frozenAt !== null) return;
+  if (live.value.frozenAt !== null || ended.value !== null) return;
   for (const entry of entries.values()) {
     if (entry.users > 0) void ask(entry).then(() => entry.users > 0 && plan(entry, AGAIN_MS));
     else entry.at = 0;
@@ -257,10 +263,15 @@ export function tryNow(): void {
   void readSession();
 }
 
+/** A page that is open stays as it is, with what was typed. */
 function signedOut({ code }: Refused): void {
-  session.set(code === "NO_PRINCIPAL" ? "unnamed" : "out");
   closeStream();
+  const state = code === "NO_PRINCIPAL" ? "unnamed" : "out";
+  if (isIn(session.value) && session.value !== null) ended.set(state);
+  else session.set(state);
 }
+
+onUnauthorized(signedOut);
 
 function isIn(who: Session | string | null): boolean {
   return typeof who !== "string";
@@ -276,12 +287,17 @@ export async function readSession(): Promise<void> {
     if (Math.abs(skewMs) < TICK_MS) skewMs = 0;
     session.set(answer);
     heard();
+    if (ended.value !== null) goOn();
   } catch (error) {
-    if (error instanceof Refused && error.status === 401) {
-      signedOut(error);
-      heard();
-    } else unheard();
+    if (error instanceof Refused && error.status === 401) heard();
+    else unheard();
   }
+}
+
+function goOn(): void {
+  ended.set(null);
+  openStream();
+  refresh();
 }
 
 let stream: EventSource | null = null;
@@ -291,7 +307,7 @@ const SAYS_NOTHING: ReadonlySet<StreamEventName> = new Set(["hello", "tick"]);
 
 /** The events tell only that something happened: what it was is read from the API. */
 export function openStream(): void {
-  if (!isIn(session.value)) return;
+  if (!isIn(session.value) || ended.value !== null) return;
   if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
   stream = new EventSource(apiUrl("stream?tick=true"));
   for (const name of streamEventNameValues) {
@@ -303,7 +319,7 @@ export function openStream(): void {
   // The browser connects again by itself unless it was refused; the requests find out whether the server answers.
   const opened = stream;
   stream.addEventListener("error", () => {
-    if (!isIn(session.value)) return;
+    if (!isIn(session.value) || ended.value !== null) return;
     void readSession();
     if (opened.readyState === EventSource.CLOSED) setTimeout(openStream, STREAM_AGAIN_MS);
   });

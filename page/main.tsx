@@ -5,7 +5,7 @@ import { type JSX, render } from "preact";
 import { useEffect } from "preact/hooks";
 import { Frame } from "./frame.tsx";
 import { startKeys } from "./keys.ts";
-import { openStream, readSession, session } from "./live.ts";
+import { ended, openStream, readSession, session } from "./live.ts";
 import { AlertsPage } from "./pages/alerts.tsx";
 import { AuditPage } from "./pages/audit.tsx";
 import { BulkListPage, BulkPage } from "./pages/bulk.tsx";
@@ -25,7 +25,7 @@ import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
 import { Btn, Head } from "./parts.tsx";
 import { type PagePath, titles } from "./paths.ts";
 import { startRouter, to, usePlace } from "./router.ts";
-import { SignIn, Unnamed } from "./sign-in.tsx";
+import { SessionEnded, SignIn, Unnamed } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
 import { applyTheme } from "./theme.ts";
 
@@ -61,6 +61,7 @@ function isPage(path: string): path is PagePath {
 
 function App(): JSX.Element {
   const who = useStore(session);
+  const signedOut = useStore(ended);
   const { path } = usePlace();
   const [first = "", id] = path;
   const wanted = id === undefined ? first : `${first}/`;
@@ -71,7 +72,12 @@ function App(): JSX.Element {
   if (who === "out") return <SignIn />;
   if (who === "unnamed") return <Unnamed />;
   if (who === null) return <p class="sr">Looking …</p>;
-  return <Frame who={who}>{page === null ? <NotFound /> : views[page](id ?? "")}</Frame>;
+  return (
+    <>
+      <Frame who={who}>{page === null ? <NotFound /> : views[page](id ?? "")}</Frame>
+      {signedOut !== null && <SessionEnded state={signedOut} />}
+    </>
+  );
 }
 
 function NotFound(): JSX.Element {

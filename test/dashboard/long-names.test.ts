@@ -80,6 +80,12 @@ const allPaused = (page: Page) =>
     })),
   }));
 
+async function sessionEnds(page: Page): Promise<void> {
+  await page.route(/\/api\/v1\//, (route) =>
+    route.fulfill({ status: 401, json: { status: 401, code: "UNAUTHORIZED" } }),
+  );
+}
+
 /** By the function that asks: of each there must be one. */
 function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly Dialog[]> {
   const [failed, pending] = ["jobs?status=failed", "jobs?status=pending"];
@@ -119,6 +125,7 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
     "verdict.tsx askPause": [{ path: `queues/${QUEUE}`, press: [/^Pause…/] }],
     "verdict.tsx askPauseAll": [{ path: "", press: [/^Pause everything…/] }],
     "verdict.tsx askResumeAll": [{ path: "", press: [/^Resume everything…/], prepare: allPaused }],
+    "sign-in.tsx SessionEnded": [{ path: "", press: [], prepare: sessionEnds }],
     "workers.tsx askWorkers": [{ path: `workers/${workers[0]?.id}`, press: [/^Stop…/] }],
   };
 }

@@ -233,6 +233,41 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     dashboard.assertNoComplaints();
   });
 
+  test("a session that ends leaves the page and what was typed, says why, and goes on", async () => {
+    await using own = await TestServer.open();
+    const { store, runtime } = own.holdfast;
+    const tokens = new Tokens({ store, runtime });
+    const create = (name: string): Promise<string> => tokens.create({ name, role: "operator" });
+    const [first, second] = [await create("ada"), await create("ada again")];
+    const page = await own.page(`jobs/${own.shop.ids.failed}`);
+    const signIn = async (token: string): Promise<void> => {
+      await page.getByLabel("Token").fill(token);
+      await page.getByRole("button", { name: "Sign in" }).click();
+    };
+    await signIn(first);
+    await page
+      .getByRole("button", { name: /^Delete…/ })
+      .first()
+      .click();
+    await page.getByLabel("Why").fill("ordered twice");
+    await tokens.revoke("ada");
+    await page.getByRole("heading", { name: "Your session ended" }).waitFor();
+    await page.getByText("What happened").waitFor();
+    await signIn(second);
+    await page.getByRole("heading", { name: "Your session ended" }).waitFor({ state: "detached" });
+    assert.equal(await page.getByLabel("Why").inputValue(), "ordered twice");
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Delete/ })
+      .click();
+    await until(
+      "it is deleted",
+      async () => (await own.holdfast.jobs.get(own.shop.ids.failed)) === null,
+    );
+    await own.closePages();
+    own.complaints.length = 0; // 401 is logged by the browser.
+  });
+
   test("with a token, a viewer signs in, sees everything, and has no button that changes anything", async () => {
     await using own = await TestServer.open();
     const { store, runtime } = own.holdfast;

@@ -378,6 +378,24 @@ export type ConcurrencyLimitFacts = {
   } | null;
 };
 
+/** A lock that is waited for, or was until requests gave up. */
+export type ContendedLock = {
+  readonly key: string;
+  /** Who holds it now; null: it is free. */
+  readonly holder: Lock | null;
+  /** Requests that wait for it now, in all processes. */
+  readonly waiting: number;
+  /** The processes in which they wait; the one that waits longest first. */
+  readonly waiters: readonly {
+    readonly owner: string;
+    readonly waiting: number;
+    /** Milliseconds since the Unix epoch. */
+    readonly since: number;
+  }[];
+  /** Requests that gave up within the last hour. */
+  readonly timeouts: number;
+};
+
 export type CountItemsResponse = {
   readonly states: readonly {
     readonly name: string;
@@ -1508,6 +1526,10 @@ export type ListBuildsResponse = {
 export type ListBulkResponse = {
   readonly actions: readonly BulkAction[];
   readonly next: string | null;
+};
+
+export type ListContendedLocksResponse = {
+  readonly locks: readonly ContendedLock[];
 };
 
 export type ListDependenciesResponse = {
@@ -3676,6 +3698,14 @@ export interface Reads {
       readonly limit?: number;
     };
     result: ListLocksResponse;
+  };
+  /** List contended locks: who holds each, who waits, and how many gave up. */
+  "locks/contended": {
+    input: {
+      /** Maximum number of locks. */
+      readonly limit?: number;
+    };
+    result: ListContendedLocksResponse;
   };
   /** Lock statistics: acquisitions, timeouts and waits. */
   "locks/stats": {

@@ -59,6 +59,18 @@ function two(ms: number, big: number, bigName: string, small: number, smallName:
     : `${first} ${bigName} ${second} ${smallName}`;
 }
 
+/** As it is typed into a form, exactly: "10s", "90s", "1h", "250ms". */
+export function durationText(ms: number): string {
+  const units = [
+    [DAY, "d"],
+    [HOUR, "h"],
+    [MINUTE, "m"],
+    [SECOND, "s"],
+  ] as const;
+  const [size, unit] = units.find(([each]) => ms > 0 && ms % each === 0) ?? [1, "ms"];
+  return `${ms / size}${unit}`;
+}
+
 /** One unit only: "38 s", "4 min", "2 h", "3 d". */
 export function age(ms: number): string {
   const past = Math.max(0, ms);

@@ -1,13 +1,13 @@
 /** Which type of lock is contended, when, and who holds the key now? */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Lock, LockHeat, Mark } from "../api.gen.ts";
-import { post } from "../client.ts";
+import type { ContendedLock, Lock, LockHeat, Mark } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { serverNow, useRead } from "../live.ts";
-import { ask, reasonIn } from "../notices.ts";
-import { Act, Ago, Empty, Head, Info, Lasting, Panel, Seg, Shown, Until } from "../parts.tsx";
+import { Act, Empty, Head, Info, Lasting, Panel, Seg, Shown, Until } from "../parts.tsx";
 import { type Column, Table } from "../table.tsx";
+import { ContendedPanel } from "./contended-locks.tsx";
+import { askRelease } from "./release-lock.tsx";
 import { to, usePlace } from "../router.ts";
 import "./locks.css";
 
@@ -35,16 +35,12 @@ export function LocksPage(): JSX.Element {
   const held = useRead("locks", { limit: 200 });
   const heat = useRead("locks/heat", { range: range[0] }, HEAT_EVERY_MS);
   const marks = useRead("series", { range: range[0] }, MARKS_EVERY_MS).data?.marks ?? [];
-  const contended = (heat.data?.types ?? []).filter(({ timeouts }) => timeouts > 0);
+  const contended = useRead("locks/contended");
   return (
     <>
       <Head
         title="Locks"
-        say={`${held.data === undefined ? "" : `${held.data.locks.length} held now. `}${
-          contended.length === 0
-            ? "None timed out."
-            : `${f.listed(contended.map(({ type, timeouts }) => `${type} is contended: ${f.plural(timeouts, "time-out")}`))}.`
-        }`}
+        say={`${held.data === undefined ? "" : `${held.data.locks.length} held now. `}${sayAbout(contended.data?.locks)}`}
         acts={
           <Seg
             label="Range"
@@ -57,6 +53,7 @@ export function LocksPage(): JSX.Element {
         }
       />
       <div class="stack">
+        <ContendedPanel from={contended} />
         {heat.data !== undefined && <HeatPanel heat={heat.data} marks={marks} />}
         <div class="cols-2 wide-cols">
           <Panel title="Held now">
@@ -88,6 +85,23 @@ export function LocksPage(): JSX.Element {
       </div>
     </>
   );
+}
+
+/** The worst, by its key. */
+function sayAbout(contended: readonly ContendedLock[] | undefined): string {
+  const [worst] = contended ?? [];
+  if (contended === undefined) return "";
+  if (worst === undefined) return "None is contended.";
+  const { key, waiting, timeouts } = worst;
+  const parts = [
+    ...(waiting > 0 ? [`${f.plural(waiting, "request")} ${waiting === 1 ? "waits" : "wait"}`] : []),
+    ...(timeouts > 0 ? [`${f.count(timeouts)} gave up in the last hour`] : []),
+  ];
+  const more =
+    contended.length === 1
+      ? ""
+      : `; so ${contended.length === 2 ? "is 1 more" : `are ${f.count(contended.length - 1)} more`}`;
+  return `${key} is contended: ${parts.join(", ")}${more}.`;
 }
 
 /** Every step of the range: those that the server leaves out had no request. */
@@ -400,20 +414,4 @@ function adviceOf(types: readonly LockType[]): { readonly footer?: JSX.Element }
       </Info>
     ),
   };
-}
-
-function askRelease(lock: Lock): void {
-  ask({
-    title: `Release ${lock.key}?`,
-    body: (
-      <p>
-        {lock.owner} holds it since <Ago at={lock.acquiredAt} word="" />. Whether it still works is
-        not known: two may then work at once, unless what they write checks the fencing token.
-      </p>
-    ),
-    reason: true,
-    danger: true,
-    confirm: "Release it",
-    run: (answers) => post("locks/release", { key: lock.key, ...reasonIn(answers) }),
-  });
 }

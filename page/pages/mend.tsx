@@ -7,13 +7,18 @@ import { ask, reasonIn, toast } from "../notices.ts";
 import { Act, Btn } from "../parts.tsx";
 import { to } from "../router.ts";
 import { parsed } from "./json-text.ts";
+import { askResumeLane } from "./queue-lanes.tsx";
 import { askResume } from "./verdict.tsx";
 
 export function Mend({ of }: { readonly of: JobExplanation | null }): JSX.Element | null {
   switch (of?.reason) {
     case "paused": {
-      const { queue } = of.facts;
-      return <Act onClick={() => askResume(queue, null)}>Resume {queue}…</Act>;
+      const { queue, lane } = of.facts;
+      return lane === null ? (
+        <Act onClick={() => askResume(queue, null)}>Resume {queue}…</Act>
+      ) : (
+        <Act onClick={() => askResumeLane(queue, lane, null)}>Resume lane {lane}…</Act>
+      );
     }
     case "workers-paused": {
       const { workers } = of.facts;

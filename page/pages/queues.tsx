@@ -27,6 +27,7 @@ import { type Column, Table } from "../table.tsx";
 import { to } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { FailedLately, queueColumns } from "./overview-panels.tsx";
+import { LanesPanel } from "./queue-lanes.tsx";
 import { askPause, askResume } from "./verdict.tsx";
 import { Why } from "./why.tsx";
 
@@ -379,7 +380,7 @@ function askLimit(queue: string, given: LimitInUse | null): void {
       {
         name: "per",
         label: "per",
-        value: rate === null ? "1s" : `${rate.periodMs}ms`,
+        value: rate === null ? "1s" : f.durationText(rate.periodMs),
         hint: "such as 1s, 10m, 1h",
       },
     ],
@@ -451,6 +452,7 @@ export function QueuePage({ name }: { readonly name: string }): JSX.Element {
             <QueueTable rows={[queue]} at={-1} />
           </Panel>
         )}
+        <LanesPanel queue={name} />
         <Shown from={settings} rows={3}>
           {(data) => (
             <>
@@ -463,14 +465,6 @@ export function QueuePage({ name }: { readonly name: string }): JSX.Element {
                       {data.ageingMs === null
                         ? "none: a job of higher priority always goes first"
                         : `a job gains one priority every ${f.span(data.ageingMs)} of waiting`}
-                    </dd>
-                    <dt>Lanes</dt>
-                    <dd>
-                      {Object.keys(data.lanes).length === 0
-                        ? "all share alike"
-                        : Object.entries(data.lanes)
-                            .map(([lane, { weight }]) => `${lane} ${weight}×`)
-                            .join(", ")}
                     </dd>
                   </dl>
                 </div>

@@ -117,9 +117,10 @@ const WORDS: Words = {
       <span class="mono">holdfast doctor</span> to find out more.
     </>
   ),
-  paused: ({ queue, by, at, why }, { its }) => (
+  paused: ({ queue, lane, by, at, why }, { its }) => (
     <>
-      {its} queue <QueueLink name={queue} /> is paused: {by} paused it <Ago at={at} word=" ago" />
+      {its} {lane !== null && `lane ${lane} in the `}queue <QueueLink name={queue} /> is paused:{" "}
+      {by} paused it <Ago at={at} word=" ago" />
       {why !== null && `, “${why}”`}.
     </>
   ),

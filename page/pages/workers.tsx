@@ -53,7 +53,7 @@ export function WorkersPage(): JSX.Element {
     <>
       <Head
         title="Workers"
-        say={sayAbout(shown, isStopped)}
+        say={`${sayAbout(shown, isStopped)}${isStopped ? "" : sayLost(lost.data?.workers)}`}
         acts={<PageActs workers={shown} isStopped={isStopped} type={type} />}
       />
       <div class="stack">
@@ -64,6 +64,7 @@ export function WorkersPage(): JSX.Element {
           ))}
         {!isStopped && (
           <LostNote
+            alive={data.workers}
             workers={(lost.data?.workers ?? []).filter((one) => type === null || one.type === type)}
           />
         )}
@@ -122,6 +123,12 @@ function sayAbout(workers: readonly Worker[], isStopped: boolean): string {
   return `${living}${more.length === 0 ? "" : ` ${f.listed(more)}.`}`;
 }
 
+/** Is a worker missing? */
+function sayLost(lost: readonly Worker[] | undefined): string {
+  if (lost === undefined) return "";
+  return lost.length === 0 ? " None was lost in the last hour." : "";
+}
+
 function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element {
   return (
     <section class="panel">
@@ -142,13 +149,19 @@ const LOST_SHOWN_MAX = 8;
 
 /** How each of them was found dead. */
 const LOST: ReadonlyMap<string | null, string> = new Map([
-  ["gone", "its process was gone"],
+  ["gone", "process gone"],
   ["stale", "no heartbeat"],
-  ["hung", "it did not end"],
+  ["hung", "did not end in time"],
 ]);
 
 /** Is a worker missing? A worker that is gone is in no list of those that are alive. */
-function LostNote({ workers }: { readonly workers: readonly Worker[] }): JSX.Element | null {
+function LostNote({
+  workers,
+  alive,
+}: {
+  readonly workers: readonly Worker[];
+  readonly alive: readonly Worker[];
+}): JSX.Element | null {
   if (workers.length === 0) return null;
   const shown = workers
     .toSorted((a, b) => (b.stoppedAt ?? 0) - (a.stoppedAt ?? 0))
@@ -159,7 +172,7 @@ function LostNote({ workers }: { readonly workers: readonly Worker[] }): JSX.Ele
       {shown.map((worker, at) => (
         <span key={worker.id}>
           {at > 0 && ", "}
-          <WorkerLink id={worker.id} /> ({LOST.get(worker.reason) ?? worker.reason}
+          <WorkerLink id={worker.id} /> (<HowLost worker={worker} alive={alive} />
           {worker.stoppedAt !== null && (
             <>
               , <Ago at={worker.stoppedAt} word=" ago" />
@@ -171,6 +184,31 @@ function LostNote({ workers }: { readonly workers: readonly Worker[] }): JSX.Ele
       {workers.length > shown.length && ` and ${f.count(workers.length - shown.length)} more`}.
       Their jobs were taken back.
     </Note>
+  );
+}
+
+/** A process that was only silent for too long goes on under another id. */
+function HowLost({
+  worker,
+  alive,
+}: {
+  readonly worker: Worker;
+  readonly alive: readonly Worker[];
+}): JSX.Element {
+  const { hostname, pid, type } = worker;
+  const again = alive.find(
+    (other) =>
+      other.id !== worker.id &&
+      other.hostname === hostname &&
+      other.pid === pid &&
+      other.type === type &&
+      other.startedAt >= worker.heartbeatAt,
+  );
+  if (again === undefined) return <>{LOST.get(worker.reason) ?? worker.reason}</>;
+  return (
+    <>
+      evicted for want of a heartbeat, goes on as <WorkerLink id={again.id} />
+    </>
   );
 }
 

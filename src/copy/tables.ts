@@ -95,7 +95,7 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
 ];
 
 /** Tables that are not copied: the target's migrations, the row of the copy itself, and what lasts for minutes or hours. */
-export const OWN_TABLES = ["migration", "copy", "session", "pickup_stat"] as const;
+export const OWN_TABLES = ["migration", "copy", "session", "pickup_stat", "lock_wait"] as const;
 
 /** Tables of MySQL alone. A trigger fills the first as jobs are written, the first maintenance the second. */
 export const INDEX_TABLES = ["deadline", "lane_lease"] as const;

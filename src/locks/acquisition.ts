@@ -58,6 +58,15 @@ export class Acquisition {
     this.#startedAt = parts.runtime.monotonic();
   }
 
+  get key(): string {
+    return this.#parts.request.key;
+  }
+
+  /** How long it has waited so far. */
+  get waitedMs(): number {
+    return this.#parts.runtime.monotonic() - this.#startedAt;
+  }
+
   /** Throws LockNotAcquiredError when the time is over, or the reason given to `end`. */
   async win(): Promise<Won> {
     const { line, request, waitMs, signal } = this.#parts;
@@ -72,7 +81,7 @@ export class Acquisition {
         this.#owner = null;
       }
       const won = await this.#ask();
-      return { ...won, waitedMs: this.#waitedMs, leave: inLine.leave };
+      return { ...won, waitedMs: this.waitedMs, leave: inLine.leave };
     } catch (error) {
       if (this.#asked !== null) this.#abandon(this.#asked);
       inLine.leave();
@@ -88,13 +97,9 @@ export class Acquisition {
     this.#over.abort(reason);
   }
 
-  get #waitedMs(): number {
-    return this.#parts.runtime.monotonic() - this.#startedAt;
-  }
-
   #ask(): Promise<Pick<Won, "token" | "sentAt">> {
     const { backend, request, runtime, waitMs } = this.#parts;
-    const limitMs = Math.max(waitMs, ANSWER_MS_MIN) - this.#waitedMs;
+    const limitMs = Math.max(waitMs, ANSWER_MS_MIN) - this.waitedMs;
     return this.#within(limitMs, async () => {
       for (let tries = 0; ; tries += 1) {
         const sentAt = runtime.monotonic();
@@ -140,7 +145,7 @@ export class Acquisition {
 
   async #pause(isNext: boolean, tries: number): Promise<void> {
     const { runtime, waitMs } = this.#parts;
-    const leftMs = waitMs - this.#waitedMs;
+    const leftMs = waitMs - this.waitedMs;
     if (leftMs <= 0) throw this.#failure();
     const isAnswered = this.#cause === undefined;
     const { firstMs, mostMs, growth } = isAnswered ? (isNext ? NEXT_POLL : POLL) : AWAY_POLL;
@@ -162,7 +167,7 @@ export class Acquisition {
 
   #failure(): LockNotAcquiredError {
     const { backend, request } = this.#parts;
-    const facts = { key: request.key, waitedMs: this.#waitedMs, owner: this.#owner };
+    const facts = { key: request.key, waitedMs: this.waitedMs, owner: this.#owner };
     if (this.#asked === null || this.#cause !== undefined)
       return new LockNotAcquiredError(facts, this.#cause);
     const problem = `${backend.kind === "redis" ? "Redis" : "The database"} does not answer.`;

@@ -16,6 +16,13 @@ import type { Runtime, Timer } from "../core/runtime.ts";
 import { answerWithin } from "../core/wait.ts";
 import { Acquisition, LockLine } from "./acquisition.ts";
 import {
+  Contention,
+  contendedLocks,
+  type ContendedLock,
+  CONTENDED_MAX,
+  CONTENDED_SHOWN,
+} from "./contention.ts";
+import {
   checkLockKey,
   Lock,
   type LockBackend,
@@ -24,13 +31,22 @@ import {
   type LockMode,
   lockModes,
   LockNotAcquiredError,
+  lockType,
   type LockRecord,
   type LockRequest,
   TRACE_LENGTH_MAX,
   extendOptions,
   ttlOption,
 } from "./lock.ts";
-import { type LockStatistics, LockStats, type LockStatsOptions, type LockTotals } from "./stats.ts";
+import {
+  type HeatRange,
+  type LockHeat,
+  type LockStatistics,
+  LockStats,
+  type LockStatsOptions,
+  type LockTotals,
+  withHeld,
+} from "./stats.ts";
 import { type LocksStore, SqlLock } from "./store.ts";
 
 /** A lock is extended when this share of its time is over, and again after the second share when that failed. */
@@ -79,6 +95,10 @@ const listOptions = optionsOf<{ readonly type?: string; readonly limit?: number 
   limit: whole(1, LISTED_MAX, 100),
 });
 
+const contendedOptions = optionsOf<{ readonly limit?: number }>()({
+  limit: whole(1, CONTENDED_MAX, CONTENDED_SHOWN),
+});
+
 interface LocksParts {
   readonly backend: LockBackend;
   /** For statistics and audit, whatever the backend is. */
@@ -105,6 +125,7 @@ export class Locks {
   /** @internal */
   readonly acquisitions = new Set<Acquisition>();
   readonly #held = new Set<Lock>();
+  readonly #contention: Contention;
   #closed = false;
 
   /** @internal Applications get it from a Holdfast. */
@@ -113,7 +134,16 @@ export class Locks {
     this.mode = parts.mode;
     this.#contender = parts.newId();
     const { store, runtime } = parts;
-    this.#stats = new LockStats({ store, runtime, source: this.#contender });
+    const source = this.#contender;
+    this.#stats = new LockStats({ store, runtime, source });
+    const { acquisitions } = this;
+    this.#contention = new Contention({
+      store: store.locks,
+      runtime,
+      source,
+      owner: this.#owner,
+      acquisitions,
+    });
   }
 
   /**
@@ -153,6 +183,7 @@ export class Locks {
     const line = this.#line;
     const acquisition = new Acquisition({ request, waitMs, signal, backend, line, runtime });
     this.acquisitions.add(acquisition);
+    this.#contention.watch();
     try {
       const { token, leave, ...won } = await acquisition.win();
       this.#stats.acquired(key, won.waitedMs);
@@ -165,7 +196,10 @@ export class Locks {
       this.#held.add(lock);
       return lock;
     } catch (error) {
-      if (error instanceof LockNotAcquiredError) this.#stats.timedOut(key);
+      if (error instanceof LockNotAcquiredError) {
+        this.#stats.timedOut(key);
+        this.#contention.timedOut(key);
+      }
       throw error;
     } finally {
       this.acquisitions.delete(acquisition);
@@ -214,9 +248,40 @@ export class Locks {
     return this.#stats.totals;
   }
 
+  /** The keys that processes wait for, or waited for within the last hour until they gave up; the worst first. */
+  async contended(
+    options: {
+      /** The length of the list. Default 20, at most 100. */
+      readonly limit?: number;
+    } = {},
+  ): Promise<ContendedLock[]> {
+    const { limit } = contendedOptions.read(options);
+    const { backend, store } = this.#parts;
+    await this.#contention.report();
+    return contendedLocks(await store.locks.waits(), limit, (key) => backend.find(key));
+  }
+
   /** The use of locks by all processes, by type and minute. */
-  stats(options?: LockStatsOptions): Promise<LockStatistics> {
-    return this.#stats.read(options);
+  async stats(options?: LockStatsOptions): Promise<LockStatistics> {
+    const { types, ...rest } = await this.#stats.read(options);
+    return { ...rest, types: withHeld(types, await this.#heldForType()) };
+  }
+
+  /** How locks were contended over time, by type. */
+  async heat(range: HeatRange): Promise<LockHeat> {
+    const { types, ...rest } = await this.#parts.store.locks.heat(range);
+    return { ...rest, types: withHeld(types, await this.#heldForType()) };
+  }
+
+  /** For how long the locks that are held now have been held, at most, by type. */
+  async #heldForType(): Promise<ReadonlyMap<string, number>> {
+    const held = await this.list({ limit: LISTED_MAX });
+    const longest = new Map<string, number>();
+    for (const { key, acquiredAt, expiresAt, expiresInMs } of held) {
+      const heldMs = expiresAt - expiresInMs - acquiredAt;
+      longest.set(lockType(key), Math.max(heldMs, longest.get(lockType(key)) ?? 0));
+    }
+    return longest;
   }
 
   /**
@@ -240,7 +305,8 @@ export class Locks {
     for (const acquisition of this.acquisitions)
       acquisition.end(new ClosedError({ what: "Holdfast" }));
     for (const lock of this.#held) lock.forsake("Holdfast was closed.");
-    await answerWithin(runtime, COUNTS_MS_MAX, this.#stats.stop()).catch(() => {});
+    const told = Promise.all([this.#stats.stop(), this.#contention.stop()]);
+    await answerWithin(runtime, COUNTS_MS_MAX, told).catch(() => {});
     await backend.close();
   }
 

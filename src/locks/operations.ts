@@ -1,15 +1,16 @@
 /** The verbs of locks: held ones, statistics about waiting, releasing one by force. */
 import { HoldfastError } from "../core/errors.ts";
+import { systemRuntime } from "../core/runtime.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import { type Columns, flexible, listOf, right } from "../operations/show.ts";
-import { count, span } from "../terminal/table.ts";
+import { count, relative, span } from "../terminal/table.ts";
 import type { Locks } from "./locks.ts";
-import { HEAT_RANGES, type HeatRange, type LockHeat } from "./stats.ts";
+import { CONTENDED_MAX, CONTENDED_SHOWN } from "./contention.ts";
+import { HEAT_RANGES, type HeatRange } from "./stats.ts";
 
 interface LocksApp {
-  readonly locks: Pick<Locks, "list" | "stats" | "forceRelease">;
-  readonly store: { readonly locks: { heat(range: HeatRange): Promise<LockHeat> } };
+  readonly locks: Pick<Locks, "list" | "stats" | "forceRelease" | "contended" | "heat">;
 }
 
 const operation = operationsOf<LocksApp>("locks");
@@ -25,6 +26,18 @@ const lock = s
     expiresInMs: s.number(),
   })
   .named("Lock", "A held lock.");
+
+const contended = s
+  .object({
+    key: s.text(),
+    holder: lock.nullable().about("Who holds it now; null: it is free."),
+    waiting: s.count.about("Requests that wait for it now, in all processes."),
+    waiters: s
+      .list(s.object({ owner: s.text(), waiting: s.count, since: s.instant }))
+      .about("The processes in which they wait; the one that waits longest first."),
+    timeouts: s.count.about("Requests that gave up within the last hour."),
+  })
+  .named("ContendedLock", "A lock that is waited for, or was until requests gave up.");
 
 const times = {
   type: s.text(),
@@ -94,6 +107,23 @@ const WAITS: Columns<s.TypeOf<typeof stats>["types"][number]> = [
   right("MAX HELD", ({ heldMsMax }) => brief(heldMsMax)),
 ];
 
+const CONTENDED: Columns<s.TypeOf<typeof contended>> = [
+  flexible("LOCK", ({ key }) => key),
+  flexible("HELD BY", ({ holder }) => holder?.owner ?? "(free)"),
+  right("FOR", ({ holder }) =>
+    holder === null ? "" : span(holder.expiresAt - holder.expiresInMs - holder.acquiredAt),
+  ),
+  right("WAITING", ({ waiting }, { colors }) =>
+    waiting === 0 ? "0" : { text: count(waiting), paint: colors.yellow },
+  ),
+  right("OLDEST", ({ waiters: [first] }) =>
+    first === undefined ? "" : relative(first.since, systemRuntime.now()),
+  ),
+  right("TIMED OUT, 1H", ({ timeouts }, { colors }) =>
+    timeouts === 0 ? "0" : { text: count(timeouts), paint: colors.red },
+  ),
+];
+
 class LockNotFoundError extends HoldfastError {
   constructor(key: string) {
     super("LOCK_NOT_FOUND", `Lock ${key} is not held. List held locks with 'holdfast locks'.`);
@@ -123,6 +153,32 @@ export const lockOperations = {
       }),
     },
     agent: "Which locks are held now, by whom and for how long.",
+  }),
+
+  contended: operation({
+    name: "listContendedLocks",
+    summary: "List contended locks: who holds each, who waits, and how many gave up",
+    access: "viewer",
+    input: {
+      limit: s.integer({ min: 1, max: CONTENDED_MAX }).about("Maximum number of locks.").optional(),
+    },
+    returns: "Those that most requests wait for first. Waits are told after one to three seconds.",
+    result: s.object({ locks: s.list(contended) }),
+    run: async ({ locks }, input) => ({ locks: await locks.contended(input) }),
+    http: { method: "GET", path: "/api/v1/locks/contended" },
+    cli: {
+      command: "locks contended",
+      about: "list the locks that are waited for, with their holders and waiters",
+      flags: { limit: { about: "maximum number of locks", initial: CONTENDED_SHOWN } },
+      examples: ["locks contended"],
+      show: listOf({
+        rows: ({ locks }) => locks,
+        columns: CONTENDED,
+        none: "No lock is waited for, and no request gave up in the last hour.",
+        unit: "lock",
+      }),
+    },
+    agent: "Which locks are contended: who holds each and since when, who waits, how many gave up.",
   }),
 
   stats: operation({
@@ -181,7 +237,7 @@ export const lockOperations = {
     input: { range: s.choice(Object.keys(HEAT_RANGES) as HeatRange[]).optional() },
     returns: "Steps without a request for a lock are missing. At most 100 steps.",
     result: heat,
-    run: ({ store }, { range = "4h" }) => store.locks.heat(range),
+    run: ({ locks }, { range = "4h" }) => locks.heat(range),
     http: { method: "GET", path: "/api/v1/locks/heat" },
   }),
 };

@@ -48,7 +48,7 @@ export interface LockTimes {
     /** 99 % took no longer, in milliseconds. */
     readonly p99: number;
   } | null;
-  /** The longest time that a released lock was held. */
+  /** The longest time that a lock was held, or is held so far. */
   readonly heldMsMax: number;
 }
 
@@ -227,6 +227,17 @@ export class LockStats {
     const spans = { waitMsSum: Math.round(waitMsSum), heldMsMax: Math.round(heldMsMax) };
     return { minute, type, source, acquisitions, timeouts, ...spans, waits: waits.toText() };
   }
+}
+
+/** A lock that is still held counts with the time so far. */
+export function withHeld<T extends { readonly type: string; readonly heldMsMax: number }>(
+  types: readonly T[],
+  longest: ReadonlyMap<string, number>,
+): T[] {
+  return types.map((one) => ({
+    ...one,
+    heldMsMax: Math.max(one.heldMsMax, longest.get(one.type) ?? 0),
+  }));
 }
 
 function countedType(key: string, counted: ReadonlyMap<string, unknown>): string {

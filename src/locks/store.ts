@@ -21,6 +21,7 @@ import {
   type LockRequest,
   NEXT_MS,
 } from "./lock.ts";
+import { type LockWaitRow, type StoredWaitRow, WAIT_ROWS_MAX } from "./contention.ts";
 import {
   type HeatRange,
   lockHeat,
@@ -68,6 +69,11 @@ const STAT_COLUMNS = [
   "held_ms_max",
   "waits",
 ];
+
+const WAIT_COLUMNS = ["name", "source", "owner", "waiting", "since_at", "timeouts", "seen_at"];
+
+/** What a process that is gone told is deleted after this long. */
+const WAITS_KEEP_MS = 3_600_000;
 
 export type LocksStore = Pick<SqlLocks, keyof SqlLocks>;
 
@@ -202,6 +208,28 @@ export class SqlLocks {
        limit ${limit}`);
   }
 
+  /** Replaces what the process told of these keys. */
+  async putWaits(rows: readonly LockWaitRow[]): Promise<void> {
+    for (const row of rows) await this.#twice((now) => this.#putWait(row, now));
+  }
+
+  async dropWaits(source: string, keys: readonly string[]): Promise<void> {
+    const engine = this.#engine;
+    const isTheirs = sql`${engine.among(sql`name`, keys)} and source = ${source}`;
+    await engine.run(sql`delete from holdfast.lock_wait where ${isTheirs}`);
+  }
+
+  /** What all processes told within the last hour. */
+  waits(): Promise<StoredWaitRow[]> {
+    const now = this.#engine.now();
+    return this.#engine.all<StoredWaitRow>(sql`
+      select name as "key", source, owner, waiting, since_at as since, timeouts, ${now} - seen_at as "silentMs"
+        from holdfast.lock_wait
+       where seen_at > ${now} - ${WAITS_KEEP_MS}
+       order by waiting desc, timeouts desc
+       limit ${WAIT_ROWS_MAX}`);
+  }
+
   /** How locks were contended over time, by type. */
   async heat(range: HeatRange): Promise<LockHeat> {
     return lockHeat(this.#engine, await readNow(this.#engine), range);
@@ -213,6 +241,9 @@ export class SqlLocks {
     const old = await engine.all<{ minute: number }>(sql`
       select minute from holdfast.lock_stat where minute < ${engine.now()} - ${forMs} order by minute limit ${limit}`);
     const last = old.at(-1);
+    await engine.run(
+      sql`delete from holdfast.lock_wait where seen_at < ${engine.now()} - ${WAITS_KEEP_MS}`,
+    );
     if (last === undefined) return 0;
     return engine.run(sql`delete from holdfast.lock_stat where minute <= ${last.minute}`);
   }
@@ -240,6 +271,21 @@ export class SqlLocks {
         held_ms_max = ${heldMsMax}, waits = ${waits}`,
       where: sql`was.minute = ${minute} and was.type = ${type} and was.source = ${source}`,
       returning: sql`minute`,
+      durable: false,
+    });
+  }
+
+  #putWait(row: LockWaitRow, now: Sql): Promise<unknown> {
+    const { key, source, owner, waiting, longestMs, timeouts } = row;
+    return this.#engine.put({
+      table: sql`holdfast.lock_wait`,
+      columns: WAIT_COLUMNS,
+      values: sql`${key}, ${source}, ${owner}, ${waiting}, ${now} - ${longestMs}, ${timeouts}, ${now}`,
+      key: ["name", "source"],
+      set: sql`
+        waiting = ${waiting}, since_at = ${now} - ${longestMs}, timeouts = ${timeouts}, seen_at = ${now}`,
+      where: sql`was.name = ${key} and was.source = ${source}`,
+      returning: sql`name`,
       durable: false,
     });
   }

@@ -10,7 +10,7 @@ import { tempFolder } from "../support/folder.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { closeBrowser, findingsOn } from "./browser.ts";
-import { PAUSED, QUEUE, Town } from "./town.ts";
+import { LANED, PAUSED, QUEUE, Town } from "./town.ts";
 
 /** Addresses of each page: of a new page there must be one. */
 function addressesOf({ ids, workers }: Town, jobs: Jobs): Record<PagePath, readonly string[]> {
@@ -116,8 +116,9 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
       { path: `jobs/${ids.packed}`, press: [/^Rerun from a step…/, /^See what would happen/] },
     ],
     "job-buttons.tsx resolveEffect": [{ path: `jobs/${ids.doubt}`, press: [/^It happened…/] }],
-    "locks.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
+    "release-lock.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
     "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
+    "queue-lanes.tsx askPauseLane": [{ path: `queues/${LANED}`, press: [/^Pause…/] }],
     "schedules.tsx askNew": [{ path: "schedules", press: [/^New schedule…/] }],
     "schedules.tsx askEdit": [{ path: `schedules/${ids.schedule}`, press: [/^Change…/] }],
     "schedules.tsx askDelete": [{ path: `schedules/${ids.schedule}`, press: [/^Delete…/] }],

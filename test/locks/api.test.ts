@@ -188,6 +188,42 @@ describe("locks", { concurrency: true }, () => {
         assert.deepEqual(Object.keys(counts(orders.types)), ["order"]);
       });
 
+      test("every process knows who waits for whose lock, and how many gave up lately", async () => {
+        const held = await here.locks.acquire(KEY, { trace: "refund 7", ttl: "1m" });
+        const free = await here.locks.acquire("order:43", { ttl: "1m" });
+        await assert.rejects(there.locks.acquire("order:43", { wait: 20 }));
+        await free.release();
+        const stop = new AbortController();
+        const waits = Array.from({ length: 2 }, () =>
+          there.locks.acquire(KEY, { wait: "1m", signal: stop.signal }).catch(() => {}),
+        );
+        const told = () => here.locks.contended();
+        await until("it is told", async () => (await told())[0]?.waiting === 2);
+        const [worst, other, ...more] = await told();
+        assert.deepEqual(
+          [worst?.key, worst?.holder?.token, worst?.holder?.trace, worst?.timeouts],
+          [KEY, held.token, "refund 7", 0],
+        );
+        const [waiter] = worst?.waiters ?? [];
+        assert.deepEqual([worst?.waiters.length, waiter?.waiting, waiter?.owner], [1, 2, held.owner]);
+        const now = await here.store.db.clock();
+        assert.ok(waiter !== undefined && now - waiter.since >= 1_000 && now - waiter.since < 30_000);
+        assert.deepEqual(
+          [other?.key, other?.holder, other?.waiting, other?.timeouts, more.length],
+          ["order:43", null, 0, 1, 0],
+        );
+        const { types } = await here.locks.stats();
+        const longest = types.find(({ type }) => type === "order")?.heldMsMax ?? 0;
+        assert.ok(longest >= 1_000, `${longest} ms, though it is held for longer`);
+        stop.abort();
+        await Promise.all(waits);
+        await there.locks.contended(); // reports at once
+        assert.deepEqual(
+          (await told()).map(({ key }) => key),
+          ["order:43"],
+        );
+      });
+
       test("after close() no call waits, and held locks are no longer trusted", async () => {
         const lock = await here.locks.acquire(KEY);
         const waiting = here.locks.acquire(KEY);

@@ -341,6 +341,9 @@ const VERBS = {
     "stats",
     "pruneStats",
     "heat",
+    "putWaits",
+    "dropWaits",
+    "waits",
   ],
   flows: [
     "enqueue",

@@ -24,6 +24,7 @@ export const TABLES = [
   "audit",
   "lock",
   "lock_stat",
+  "lock_wait",
   "depth",
   "minute_total",
   "alert",

@@ -1398,6 +1398,20 @@ begin
   end if;
 end;
 
+-- What one process waits for, while it waits, and what it gave up within the last hour: one row for each key.
+create table if not exists holdfast_lock_wait (
+  name          varchar(255) not null,
+  source        varchar(64) character set ascii collate ascii_bin not null,
+  owner         varchar(255) not null,
+  waiting       int not null,
+  since_at      bigint not null,
+  timeouts      int not null,
+  seen_at       bigint not null,
+  check (waiting >= 0),
+  check (timeouts >= 0),
+  primary key (name, source)
+) engine = InnoDB row_format = dynamic default character set utf8mb4 collate utf8mb4_0900_bin;
+
 -- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.

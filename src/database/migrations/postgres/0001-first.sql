@@ -1695,6 +1695,18 @@ create table holdfast.lock_stat (
   primary key (minute, type, source)
 ) with (fillfactor = 70);
 
+-- What one process waits for, while it waits, and what it gave up within the last hour: one row for each key.
+create table holdfast.lock_wait (
+  name          text    collate "C" not null,
+  source        text    collate "C" not null,
+  owner         text    not null,
+  waiting       integer not null check (waiting >= 0),
+  since_at      bigint  not null,
+  timeouts      integer not null check (timeouts >= 0),
+  seen_at       bigint  not null,
+  primary key (name, source)
+) with (fillfactor = 50);
+
 -- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.

@@ -1100,6 +1100,18 @@ create table holdfast_lock_stat (
   primary key (minute, type, source)
 ) strict, without rowid;
 
+-- What one process waits for, while it waits, and what it gave up within the last hour: one row for each key.
+create table holdfast_lock_wait (
+  name          text    not null,
+  source        text    not null,
+  owner         text    not null,
+  waiting       integer not null check (waiting >= 0),
+  since_at      integer not null,
+  timeouts      integer not null check (timeouts >= 0),
+  seen_at       integer not null,
+  primary key (name, source)
+) strict, without rowid;
+
 -- ── Audit of operators ───────────────────────────────────────────────────────────────────────────
 -- Each line contains the hash of the line before. audit_head is the end of that chain, and the
 -- position up to which retention has deleted it.

@@ -205,9 +205,14 @@ describe("locks", { concurrency: true }, () => {
           [KEY, held.token, "refund 7", 0],
         );
         const [waiter] = worst?.waiters ?? [];
-        assert.deepEqual([worst?.waiters.length, waiter?.waiting, waiter?.owner], [1, 2, held.owner]);
+        assert.deepEqual(
+          [worst?.waiters.length, waiter?.waiting, waiter?.owner],
+          [1, 2, held.owner],
+        );
         const now = await here.store.db.clock();
-        assert.ok(waiter !== undefined && now - waiter.since >= 1_000 && now - waiter.since < 30_000);
+        assert.ok(
+          waiter !== undefined && now - waiter.since >= 1_000 && now - waiter.since < 30_000,
+        );
         assert.deepEqual(
           [other?.key, other?.holder, other?.waiting, other?.timeouts, more.length],
           ["order:43", null, 0, 1, 0],

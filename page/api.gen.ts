@@ -3339,6 +3339,26 @@ export interface Reads {
     };
     result: ListJobsResponse;
   };
+  /** One job with its input, attempts, steps and earlier inputs. */
+  "jobs/{id}": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+    };
+    result: GetJobResponse;
+  };
+  /** List the attempts of a job. */
+  "jobs/{id}/attempts": {
+    input: {
+      /** The id of a job or an item: a lower-case UUID. */
+      readonly id: string;
+      /** `next` of the previous page. */
+      readonly before?: number;
+      /** Maximum number of entries to return. */
+      readonly limit?: number;
+    };
+    result: ListAttemptsResponse;
+  };
   /** Count the jobs that match a filter. */
   "jobs/count": {
     input: {
@@ -3402,26 +3422,6 @@ export interface Reads {
       readonly limit?: number;
     };
     result: ListTaskInputsResponse;
-  };
-  /** One job with its input, attempts, steps and earlier inputs. */
-  "jobs/{id}": {
-    input: {
-      /** The id of a job or an item: a lower-case UUID. */
-      readonly id: string;
-    };
-    result: GetJobResponse;
-  };
-  /** List the attempts of a job. */
-  "jobs/{id}/attempts": {
-    input: {
-      /** The id of a job or an item: a lower-case UUID. */
-      readonly id: string;
-      /** `next` of the previous page. */
-      readonly before?: number;
-      /** Maximum number of entries to return. */
-      readonly limit?: number;
-    };
-    result: ListAttemptsResponse;
   };
   /** List flows and batches, newest first. */
   flows: {

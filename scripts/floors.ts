@@ -302,7 +302,8 @@ if (import.meta.main) {
   for (const { file, line, sentence } of problems) console.error(`${file}:${line} ${sentence}`);
   // Loaded late: the tests of the floors need no API.
   const { apiTypesProblem } = await import("./api-types.ts");
-  const outdated = await apiTypesProblem();
-  if (outdated !== null) console.error(outdated);
-  if (problems.length > 0 || outdated !== null) process.exitCode = 1;
+  const { operationPageProblems } = await import("./reference.ts");
+  const outdated = [await apiTypesProblem(), ...(await operationPageProblems())];
+  for (const one of outdated) if (one !== null) console.error(one);
+  if (problems.length > 0 || outdated.some((one) => one !== null)) process.exitCode = 1;
 }

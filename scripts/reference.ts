@@ -2,7 +2,7 @@
  * Writes the reference pages: `node scripts/reference.ts`. That of the library comes from the comments of the published types,
  * which editors show too; those of routes and commands from the operations.
  *
- * `test/unit/public-types.test.ts` compares the pages with what they describe.
+ * `test/unit/public-types.test.ts` compares the pages with what they describe, and `scripts/floors.ts` those of the operations.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,18 +26,27 @@ again. -->
 This page lists every name that the package exports, and every member of its types, with the comments that editors show.
 [API](api.md) says where to begin, and lists the errors.`;
 
-async function pages(types: PublicTypes): Promise<Readonly<Record<string, string>>> {
+type Pages = Readonly<Record<string, string>>;
+
+function libraryPage(types: PublicTypes): Pages {
   const page = new Page(types);
-  return {
-    "reference.md": `${[HEAD, ...page.sections()].join("\n\n")}\n`,
-    "http-reference.md": await httpReference(),
-    "commands.md": await commandReference(),
-  };
+  return { "reference.md": `${[HEAD, ...page.sections()].join("\n\n")}\n` };
 }
 
-/** What to do about pages that do not fit. */
-export async function referenceProblems(types: PublicTypes): Promise<string[]> {
-  return Object.entries(await pages(types)).flatMap(([name, page]) =>
+async function operationPages(): Promise<Pages> {
+  return { "http-reference.md": await httpReference(), "commands.md": await commandReference() };
+}
+
+/** What to do if the page of the library does not fit its types. */
+export const libraryPageProblems = (types: PublicTypes): string[] => problemsIn(libraryPage(types));
+
+/** What to do about the pages of routes and commands that do not fit. */
+export async function operationPageProblems(): Promise<string[]> {
+  return problemsIn(await operationPages());
+}
+
+function problemsIn(pages: Pages): string[] {
+  return Object.entries(pages).flatMap(([name, page]) =>
     readFileSync(join(GUIDE, name), "utf8") === page
       ? []
       : [`docs/guide/${name} is outdated. Write it again: node scripts/reference.ts`],
@@ -135,7 +144,6 @@ function prose(comment: string): string {
 }
 
 if (import.meta.main) {
-  for (const [name, page] of Object.entries(await pages(publicTypes()))) {
-    writeFileSync(join(GUIDE, name), page);
-  }
+  const pages = { ...libraryPage(publicTypes()), ...(await operationPages()) };
+  for (const [name, page] of Object.entries(pages)) writeFileSync(join(GUIDE, name), page);
 }

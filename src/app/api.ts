@@ -203,9 +203,8 @@ function allRoutes(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       },
       enqueueOperations,
     ),
-    // Before those of one job: `count` is no id.
-    ...routesOf(holdfast, listOperations),
     ...routesOf({ jobs, redaction, definitions: tasks }, jobOperations),
+    ...routesOf(holdfast, listOperations),
     ...routesOf(holdfast, flowOperations),
     ...routesOf(
       {

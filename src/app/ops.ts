@@ -48,7 +48,7 @@ export type {
   Errors,
   ResolveErrorOptions,
 } from "../error-kinds/errors.ts";
-export type { ErrorKind, ErrorKindState } from "../error-kinds/store.ts";
+export type { ErrorExample, ErrorKind, ErrorKindState } from "../error-kinds/store.ts";
 export type { AttemptView, InputRevision, Jobs, JobSummary, StepView } from "../jobs/jobs.ts";
 export type { EditOptions, ReplayOptions, RerunOptions, RetryJobOptions } from "../jobs/options.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "../jobs/leases.ts";

@@ -100,7 +100,9 @@ export class App {
   constructor(parts: AppParts) {
     const { limits, runtime, routes } = parts;
     this.#parts = parts;
-    this.#table = routes.map((route) => ({ route, pattern: route.path.split("/") }));
+    this.#table = routes
+      .map((route) => ({ route, pattern: route.path.split("/") }))
+      .toSorted((one, other) => rankOf(one.pattern) - rankOf(other.pattern));
     this.#newId = makeIds(runtime);
     this.#rates = new Buckets(runtime, {
       burst: limits.rateBurst,
@@ -470,6 +472,11 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
       part.startsWith("{") ? segments[at] !== "" : part === segments[at],
     )
   );
+}
+
+/** A fixed part goes before a parameter, in whatever order the routes are: `/jobs/count` is not the job `count`. */
+function rankOf(pattern: readonly string[]): number {
+  return pattern.reduce((rank, part) => rank * 2 + (part.startsWith("{") ? 1 : 0), 0);
 }
 
 type Params = Readonly<Record<string, string>>;

@@ -1,10 +1,10 @@
 import { after } from "node:test";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { api } from "./api.ts";
+import { apiSuite } from "./api.ts";
 
 const folder = tempFolder();
-api("SQLite", async () => `sqlite:${folder.file(".db")}`);
+apiSuite("SQLite", async () => `sqlite:${folder.file(".db")}`);
 
 after(async () => {
   folder[Symbol.dispose]();

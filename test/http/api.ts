@@ -8,7 +8,7 @@ import { order, part, ship } from "./shop.ts";
 
 const MISSING = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 
-export function api(name: string, url: () => Promise<string>): void {
+export function apiSuite(name: string, url: () => Promise<string>): void {
   describe(`the API on ${name}`, () => {
     let api: TestServer;
     before(async () => {

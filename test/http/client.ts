@@ -192,7 +192,9 @@ export class Document {
   /** Where the document describes such an answer. Null: it has no body. */
   #pointer(method: string, path: string, status: number, type: string): string | null {
     const [bare = ""] = path.split("?");
-    const route = this.#routes.find((one) => one.method === method && matches(one.path, bare));
+    const all = this.#routes.filter((one) => one.method === method && matches(one.path, bare));
+    // OpenAPI: a path without parameters goes first.
+    const route = all.find((one) => one.path === bare) ?? all[0];
     if (route === undefined) {
       assert.ok(
         [400, 404, 405, 421, 429].includes(status),

@@ -54,8 +54,8 @@ interface Group {
   readonly beside?: boolean;
   /** Its files share one process, which loads the sources once. */
   readonly inOne?: boolean;
-  /** Its processes use all cores by themselves: it runs with no other group beside it. */
-  readonly alone?: boolean;
+  /** Its processes use all cores by themselves, but wait for leases too: it comes when no group is left that it makes late. */
+  readonly crowded?: boolean;
   /** It says how long something may take: it comes after the others. */
   readonly timed?: boolean;
   /** With every seed, another nth of its files runs. A long run, and one of this group alone, has all. */
@@ -68,28 +68,28 @@ interface Group {
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: 1, inOne: true },
   conformance: { atOnce: 2, needs: SERVERS, strict: true },
-  cli: { atOnce: 1, needs: SERVERS, inOne: true },
   golden: { atOnce: 1, inOne: true },
+  dashboard: { atOnce: 1, needs: [...SERVERS, "chromium"], inOne: true },
+  servers: { atOnce: 3, needs: SERVERS, killsServers: true },
   http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
+  cli: { atOnce: 1, needs: SERVERS, inOne: true },
   simulation: { atOnce: 1, beside: true, strict: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
-  servers: { atOnce: 3, needs: SERVERS, killsServers: true },
-  dashboard: { atOnce: 1, needs: [...SERVERS, "chromium"], inOne: true },
-  package: { atOnce: 1, needs: ["postgres"] },
-  ops: { atOnce: 1, needs: SERVERS, inOne: true },
   worker: { atOnce: 1, needs: SERVERS, inOne: true },
+  package: { atOnce: 1, needs: ["postgres"] },
   races: { atOnce: 2, needs: SERVERS, strict: true, share: 2 },
+  ops: { atOnce: 1, needs: SERVERS, inOne: true },
+  deploy: { atOnce: 1 },
   within: { atOnce: 1, needs: SERVERS, inOne: true },
   model: { atOnce: 2, needs: SERVERS, strict: true },
-  deploy: { atOnce: 1 },
   crash: { atOnce: 1, needs: SERVERS, strict: true },
   workflows: { atOnce: 1, needs: SERVERS, inOne: true },
-  verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true, crowded: true, strict: true },
   "workflow-races": {
     atOnce: 2,
     needs: SERVERS,
     killsServers: true,
-    alone: true,
+    crowded: true,
     strict: true,
     share: 2,
   },
@@ -277,14 +277,14 @@ async function runAll(
     const left = groups.values();
     await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
   };
-  const kept = (kind: "beside" | "alone" | "timed"): Planned[] =>
+  const kept = (kind: "beside" | "crowded" | "timed"): Planned[] =>
     all.filter(({ group }) => GROUPS[group]?.[kind] === true);
-  const [beside, single, timed] = [kept("beside"), kept("alone"), kept("timed")];
-  const others = all.filter((planned) => ![...beside, ...single, ...timed].includes(planned));
+  const [beside, crowded, timed] = [kept("beside"), kept("crowded"), kept("timed")];
+  const others = all.filter((planned) => ![...beside, ...crowded, ...timed].includes(planned));
   const inOrder = async (): Promise<void> => {
     await checked;
     await inLanes(others);
-    await inTurn(single);
+    await inLanes(crowded);
     await inLanes(timed);
   };
   await Promise.all([inTurn(beside), inOrder()]);

@@ -210,7 +210,7 @@ describe("names of 40 letters", { skip: missing("chromium") }, () => {
     assert.deepEqual(Object.keys(addresses), Object.keys(titles));
     const found: string[] = [];
     const all = [...Object.values(addresses).flat(), "no/such/page"];
-    for (const path of everyNth(6, all, "long names")) {
+    for (const path of everyNth(12, all, "long names")) {
       const page = await open(path);
       found.push(...(await findings(page)).map((one) => `${path}: ${one}`));
       await town.visitors.leave();
@@ -225,7 +225,7 @@ describe("names of 40 letters", { skip: missing("chromium") }, () => {
     const all = Object.entries(dialogs).flatMap(([name, some]) =>
       some.map((one) => ({ name, ...one })),
     );
-    for (const { name, path, press, prepare } of everyNth(6, all, "long dialogs")) {
+    for (const { name, path, press, prepare } of everyNth(12, all, "long dialogs")) {
       const page = await open(path);
       await prepare?.(page);
       for (const button of press) {

@@ -7,9 +7,9 @@ import { runModel, type Plan, type Tally } from "./run.ts";
 
 const { HOLDFAST_PATH } = process.env;
 
-const size = { runs: sized(40, 500), commandsMax: 100 };
+const size = { runs: sized(20, 500), commandsMax: 100 };
 /** A server answers in the time of a hundred calls inside the process. */
-const serverSize = { runs: sized(40, 100), commandsMax: 100 };
+const serverSize = { runs: sized(20, 100), commandsMax: 100 };
 const plan: Plan = {
   ...size,
   seed: runSeed,

@@ -12,7 +12,7 @@ import { planOf } from "./plan.ts";
 import { report, runSeeds, summary } from "./run.ts";
 import { simulate } from "./simulate.ts";
 
-const range = { from: runSeed, seeds: sized(300, 2_000) };
+const range = { from: runSeed, seeds: sized(150, 2_000) };
 
 /** Every fault, every move of a job, and the writes of those who come too late. */
 const MUST_MEET = [
@@ -74,12 +74,15 @@ const RARE = new Set([
   "client: a doubt resolved, not done",
   "move: cancel, retry → cancelled",
   "move: cancel, scheduled → cancelled",
+  "move: cancel, waiting → cancelled",
+  "move: crashed, processing → cancelled",
+  "move: reopen, cancelled → pending",
   "move: reopen, failed → pending",
   "move: suspended, processing → pending",
 ]);
 
 test("the same seed gives the same run, whatever ran before and in whatever process", async () => {
-  const seeds = Array.from({ length: 12 }, (_, index) => 7 + 13 * index);
+  const seeds = Array.from({ length: 6 }, (_, index) => 7 + 13 * index);
   const database = await Database.open();
   const first = new Map<number, string>();
   for (const seed of seeds) first.set(seed, (await simulate(database, seed)).hash);

@@ -3330,6 +3330,8 @@ export interface Reads {
       readonly endedUntil?: string;
       /** Only jobs with one of these ids, or with ids that begin with this one. */
       readonly id?: readonly string[];
+      /** By when they were enqueued (the default) or ended, the last first. By their end only with statuses of `failed`, `cancelled` and `expired`. */
+      readonly order?: "enqueued" | "ended";
       /** `next` from the previous page. */
       readonly before?: string;
       /** Maximum number of entries to return. */

@@ -202,3 +202,16 @@ export function clause(text: string): string {
   const line = (text.split("\n")[0] ?? "").replace(/\.$/, "");
   return line.length > CLAUSE_MAX ? `${line.slice(0, CLAUSE_MAX)}…` : line;
 }
+
+/** "2026-11-19T14:00:00", as an input of a day and a time has it; empty: no time. */
+export function clockOf(at: number | null): string {
+  if (at === null) return "";
+  const local = new Date(at - new Date(at).getTimezoneOffset() * MINUTE);
+  return local.toISOString().slice(0, 19);
+}
+
+/** The instant of what such an input has; null: no time. */
+export function instantIn(value: string): number | null {
+  const at = new Date(value).getTime();
+  return Number.isNaN(at) ? null : at;
+}

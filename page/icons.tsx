@@ -63,6 +63,11 @@ export function wordOf(status: string): string {
   return status === "processing" ? "running" : status;
 }
 
+/** "Running". */
+export function titleOf(status: string): string {
+  return wordOf(status).replace(/^./, (first) => first.toUpperCase());
+}
+
 function glyphOf(status: string): GlyphName {
   const word = wordOf(status);
   return Object.hasOwn(GLYPHS, word) ? (word as GlyphName) : "pending";

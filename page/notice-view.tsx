@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { sentence } from "./api.ts";
+import { Clock } from "./clock.tsx";
 import { refresh } from "./live.ts";
 import {
   type Answers,
@@ -61,12 +62,41 @@ function initial({ fields = [] }: Question): Answers {
   );
 }
 
+const RECOUNT_MS = 300;
+
+/**
+ * What the button says, counted again a moment after an answer on which the count depends was changed. Null: there is nothing
+ * to do; undefined: it is being counted.
+ */
+function useConfirm({ confirm, recount }: Question, answers: Answers): string | null | undefined {
+  const given = recount?.fields.map((name) => answers[name]).join("\n");
+  const [counted, setCounted] = useState<{ given: string | undefined; text: string | null }>({
+    given,
+    text: confirm,
+  });
+  useEffect(() => {
+    if (recount === undefined || counted.given === given) return undefined;
+    let isOver = false;
+    const timer = setTimeout(async () => {
+      const text = await recount.confirm(answers).catch(() => confirm);
+      if (!isOver) setCounted({ given, text });
+    }, RECOUNT_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [given]);
+  return counted.given === given ? counted.text : undefined;
+}
+
 function Asked({ one }: { readonly one: Question }): JSX.Element {
-  const { title, body, fields = [], reason = false, confirm, danger = false, wide = false } = one;
+  const { title, body, fields = [], reason = false, danger = false, wide = false } = one;
   const box = useRef<HTMLDialogElement>(null);
   const [answers, setAnswers] = useState<Answers>(() => initial(one));
   const [problem, setProblem] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
+  const confirm = useConfirm(one, answers);
+  const isOff = confirm === null || confirm === undefined;
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     box.current?.showModal();
@@ -75,7 +105,7 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
   const set = (name: string, value: string | boolean): void =>
     setAnswers({ ...answers, [name]: value });
   const run = async (): Promise<void> => {
-    if (busy) return;
+    if (busy || isOff) return;
     setBusy(true);
     setProblem(null);
     try {
@@ -122,9 +152,10 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
           <button
             type="submit"
             class={`btn ${danger ? "danger" : "primary"}${busy ? " busy" : ""}`}
+            aria-disabled={isOff || undefined}
             autofocus={all.length === 0}
           >
-            {confirm}
+            {confirm === undefined ? "Counting …" : (confirm ?? "No job matches")}
           </button>
         </div>
       </form>
@@ -188,6 +219,7 @@ export function FieldView({
           ))}
         </select>
       )}
+      {kind === "instant" && <Clock {...common} value={text} set={(clock) => set(name, clock)} />}
       {kind === "number" && (
         <input
           {...common}

@@ -45,7 +45,7 @@ export type Answers = Readonly<Record<string, string | boolean>>;
 export interface Field {
   readonly name: string;
   readonly label: string;
-  readonly kind?: "text" | "number" | "area" | "check" | "choice";
+  readonly kind?: "text" | "number" | "area" | "check" | "choice" | "instant";
   readonly value?: string | boolean;
   readonly hint?: string;
   readonly choices?: readonly { readonly value: string; readonly text: string }[];
@@ -60,6 +60,11 @@ export interface Question {
   readonly reason?: boolean;
   /** Names the act and the count. */
   readonly confirm: string;
+  /** The same after these fields were changed; null: there is nothing to do. */
+  readonly recount?: {
+    readonly fields: readonly string[];
+    readonly confirm: (answers: Answers) => Promise<string | null>;
+  };
   readonly danger?: boolean;
   readonly wide?: boolean;
   /** Throws what was refused; the question stays with all that was written. */

@@ -13,8 +13,10 @@ const WAIT_MS = 150;
 
 type Found = FindResponse["hits"][number];
 
-/** `error`: the text is looked for in the errors of jobs. */
-type Hit = Omit<Found, "kind"> & { readonly kind: Found["kind"] | "error" };
+/** Beside what was found: lists of jobs whose key begins with the text, or whose input or error has it. */
+type Hit = Omit<Found, "kind"> & { readonly kind: Found["kind"] | Search };
+
+type Search = "keys" | "input" | "error";
 
 /** Where each kind of hit leads. */
 const PLACES: Readonly<Record<Hit["kind"], (id: string) => string>> = {
@@ -31,6 +33,8 @@ const PLACES: Readonly<Record<Hit["kind"], (id: string) => string>> = {
   tag: (id: string) => to("jobs", { tag: id }),
   build: (id: string) => to("jobs", { build: id }),
   lock: (id: string) => to("locks", { key: id }),
+  keys: (id: string) => to("jobs", { keyPrefix: id }),
+  input: (id: string) => to("jobs", { input: id }),
   error: (id: string) => to("jobs", { error: id }),
 };
 
@@ -57,11 +61,29 @@ async function answerTo(text: string, signal: AbortSignal): Promise<Answer> {
 /** All that is offered for a text, the most exact first. */
 function offersFor({ text, hits }: Answer): readonly Hit[] {
   // A whole id is a job's, if nothing else has it: its page says whether there is one.
-  const last: Hit = WHOLE_ID.test(text)
-    ? { kind: "job", id: text.toLowerCase(), text: "Open the job with this id" }
-    : { kind: "error", id: text, text: `Jobs whose error says “${text}”` };
-  return hits.some(({ id }) => id === last.id && last.kind === "job") ? hits : [...hits, last];
+  if (WHOLE_ID.test(text)) {
+    const id = text.toLowerCase();
+    if (hits.some((hit) => hit.id === id)) return hits;
+    return [...hits, { kind: "job", id, text: "Open the job with this id" }];
+  }
+  const isBegin = hits.some(({ kind, id }) => kind === "key" && id !== text);
+  const searches: Hit[] = [
+    { kind: "input", id: text, text: `Jobs whose input has “${text}”` },
+    { kind: "error", id: text, text: `Jobs whose error says “${text}”` },
+  ];
+  return [
+    ...hits,
+    ...(isBegin
+      ? [{ kind: "keys" as const, id: text, text: `Jobs whose key begins with “${text}”` }]
+      : []),
+    // A number of an order is in the input; a sentence is of an error.
+    ...(IS_NUMBERED.test(text) ? searches : searches.toReversed()),
+  ];
 }
+
+const IS_NUMBERED = /^\S*\d\S*$/;
+
+const SEARCHES: ReadonlySet<Hit["kind"]> = new Set(["keys", "input", "error"]);
 
 /** What is found for a text, a moment after the last key, and at once when it is asked for. */
 function useAnswer(text: string): { answer: Answer | null; now: () => Promise<Answer | null> } {
@@ -116,6 +138,10 @@ export function Find(): JSX.Element {
     const found = answer ?? (await now());
     if (found !== null) open(offersFor(found)[answer === null ? 0 : at]);
   };
+  /** A person who came back in the meantime is writing. */
+  const clear = (): void => {
+    if (document.activeElement !== box.current) setText("");
+  };
   const press = (event: KeyboardEvent): void => {
     if (event.key === "ArrowDown") setAt(Math.min(all.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
@@ -149,7 +175,7 @@ export function Find(): JSX.Element {
             setAt(0);
           }}
           onKeyDown={press}
-          onBlur={() => setTimeout(() => setText(""), 200)}
+          onBlur={() => setTimeout(clear, 200)}
         />
         {!isJobs && <kbd class="hide-sm">/</kbd>}
       </label>
@@ -168,9 +194,9 @@ export function Find(): JSX.Element {
             aria-selected={index === at}
             onPointerDown={() => open(hit)}
           >
-            <Icon name={hit.kind === "error" ? "search" : "right"} />
+            <Icon name={SEARCHES.has(hit.kind) ? "search" : "right"} />
             <span class="clip">{told(hit, wanted)}</span>
-            <span class="push">{hit.kind === "error" ? "search" : hit.kind}</span>
+            <span class="push">{SEARCHES.has(hit.kind) ? "search" : hit.kind}</span>
             {hit.kind === "job" && <span class="mono faint hide-sm">{f.shortId(hit.id)}</span>}
           </li>
         ))}

@@ -11,7 +11,7 @@ import {
 import { get, post } from "../client.ts";
 import * as f from "../format.ts";
 import { refresh } from "../live.ts";
-import { type Answers, ask, reasonIn, toast } from "../notices.ts";
+import { type Answers, ask, type Field, reasonIn, toast } from "../notices.ts";
 import { go, to } from "../router.ts";
 
 export type BulkName = BulkAction["action"];
@@ -47,12 +47,56 @@ async function followed(id: string): Promise<BulkAction> {
   }
 }
 
-/** Carries an action out for jobs that were chosen one by one. Jobs of one status go together. */
+/**
+ * What an undo sets, by the jobs that had it before. A job that was moved, or got another priority, goes back unless it runs by
+ * then. A retried job may run at once, and a cancelled one was told: nothing takes that back, so these have no undo.
+ */
+function before(
+  action: BulkName,
+  jobs: readonly JobSummary[],
+): [terms: BulkTerms, jobs: JobSummary[]][] {
+  if (action === "move") {
+    return [...Map.groupBy(jobs, ({ queue }) => queue)].map(([queue, of]) => [{ queue }, of]);
+  }
+  if (action !== "priority") return [];
+  const had = Map.groupBy(jobs, ({ priority }) => priority);
+  return [...had].map(([priority, of]) => [{ priority }, of]);
+}
+
+async function putBack(action: BulkName, jobs: readonly JobSummary[]): Promise<void> {
+  for (const [terms, some] of before(action, jobs)) {
+    await change(action, some, { ...terms, reason: "Undo" });
+  }
+}
+
+/** Carries an action out for jobs that were chosen one by one, and says what came of it. */
 export async function actOn(
   action: BulkName,
   jobs: readonly JobSummary[],
   terms: BulkTerms = {},
 ): Promise<void> {
+  const { changed, last } = await change(action, jobs, terms);
+  if (last === null) return;
+  const refused = jobs.length - changed;
+  const [why] = last.refusals;
+  const left =
+    refused > 0
+      ? `, ${refused} left as they are${why === undefined ? "" : `: ${why.message}`}`
+      : ".";
+  toast(`${f.plural(changed, "job")} ${DONE[action]}${left}`, {
+    ...(refused > 0 || jobs.length > 20 ? { href: to(["bulk", last.id]), link: "Details" } : {}),
+    ...(changed > 0 && before(action, jobs).length > 0
+      ? { undo: () => putBack(action, jobs) }
+      : {}),
+  });
+}
+
+/** Jobs of one status go together. */
+async function change(
+  action: BulkName,
+  jobs: readonly JobSummary[],
+  terms: BulkTerms,
+): Promise<{ readonly changed: number; readonly last: BulkAction | null }> {
   const byStatus = action === "retry" || action === "delete";
   const groups = byStatus
     ? [...Map.groupBy(jobs, ({ status }) => status)]
@@ -67,14 +111,7 @@ export async function actOn(
     changed += last.changed;
   }
   refresh();
-  if (last === null) return;
-  const refused = jobs.length - changed;
-  const [why] = last.refusals;
-  const text = `${f.plural(changed, "job")} ${DONE[action]}${refused > 0 ? `, ${refused} left as they are${why === undefined ? "" : `: ${why.message}`}` : "."}`;
-  toast(
-    text,
-    refused > 0 || jobs.length > 20 ? { href: to(["bulk", last.id]), link: "Details" } : {},
-  );
+  return { changed, last };
 }
 
 const TO_ONE: Readonly<Record<BulkName, string>> = {
@@ -155,31 +192,83 @@ export function askAct(
   });
 }
 
-/** By filter: a dry run counts, then the action has a page of its own, with stop. */
-export async function askAll(action: BulkName, filter: BulkFilter): Promise<void> {
-  const draft = {
+/** The count of a dry run: "8 jobs"; null: there is none. */
+async function countedAs(action: BulkName, filter: BulkFilter): Promise<string | null> {
+  const { id } = await post("bulk", {
     action,
     filter,
     ...(action === "move" ? { queue: "default" } : {}),
     ...(action === "priority" ? { priority: 0 } : {}),
-  };
-  const { id } = await post("bulk", { ...draft, dryRun: true });
-  const counted = await followed(id);
-  if (counted.matched === 0) {
+    dryRun: true,
+  });
+  const { matched, status } = await followed(id);
+  if (matched === 0) return null;
+  return `${status === "running" ? "more than " : ""}${f.plural(matched, "job")}`;
+}
+
+type Bound = "endedSince" | "endedUntil" | "enqueuedSince" | "enqueuedUntil";
+
+/** By when jobs can be chosen: by their end, if they must have ended. */
+const BOUNDS: Readonly<Record<"ended" | "open", readonly [Bound, Bound]>> = {
+  ended: ["endedSince", "endedUntil"],
+  open: ["enqueuedSince", "enqueuedUntil"],
+};
+
+function boundsOf(action: BulkName): readonly [Bound, Bound] {
+  return BOUNDS[action === "retry" || action === "delete" ? "ended" : "open"];
+}
+
+function clockFields(action: BulkName, filter: BulkFilter): Field[] {
+  const [since, until] = boundsOf(action);
+  const word = since === "endedSince" ? "Ended" : "Enqueued";
+  const clock = (name: Bound, label: string): Field => ({
+    name,
+    label,
+    kind: "instant",
+    value: f.clockOf(filter[name] ?? null),
+  });
+  return [clock(since, `${word} at or after`), clock(until, `${word} before`)];
+}
+
+/** The filter with the times of the answers. A time that was not touched keeps its milliseconds. */
+function within(action: BulkName, filter: BulkFilter, answers: Answers): BulkFilter {
+  const bounds: readonly string[] = boundsOf(action);
+  const others = Object.entries(filter).filter(([name]) => !bounds.includes(name));
+  const times = boundsOf(action).map((name) => {
+    const clock = String(answers[name] ?? "");
+    const isSame = clock === f.clockOf(filter[name] ?? null);
+    return [name, isSame ? filter[name] : f.instantIn(clock)] as const;
+  });
+  const given = times.filter(([, at]) => at !== null && at !== undefined);
+  return Object.fromEntries([...others, ...given]);
+}
+
+/** By filter: a dry run counts, then the action has a page of its own, with stop. */
+export async function askAll(action: BulkName, filter: BulkFilter): Promise<void> {
+  const many = await countedAs(action, filter);
+  if (many === null) {
     toast("No job matches that can be changed this way.");
     return;
   }
-  const isMore = counted.status === "running";
-  const many = `${isMore ? "more than " : ""}${f.plural(counted.matched, "job")}`;
+  const clocks = clockFields(action, filter);
+  const { title } = wording(action, "all that match");
   ask({
     ...wording(action, many),
+    title,
     danger: action === "cancel" || action === "delete",
-    fields: action === "move" || action === "priority" ? FIELDS[action] : [],
+    fields: [...clocks, ...(action === "move" || action === "priority" ? FIELDS[action] : [])],
     reason: true,
+    recount: {
+      fields: clocks.map(({ name }) => name),
+      confirm: async (answers) => {
+        const now = await countedAs(action, within(action, filter, answers));
+        return now === null ? null : wording(action, now).confirm;
+      },
+    },
     run: async (answers) => {
       const started = await post("bulk", {
         action,
-        filter,
+        filter: within(action, filter, answers),
         ...termsIn(action, answers),
       });
       go(to(["bulk", started.id]));

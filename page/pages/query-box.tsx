@@ -11,6 +11,7 @@ import {
   type Chip,
   chipsOf,
   FIELDS,
+  instantText,
   isInstant,
   labelOf,
   SPANS,
@@ -85,8 +86,8 @@ function valuesOf(
   most = SHOWN_MAX,
 ): Offer[] {
   if (isInstant(name)) {
-    const spans = SPANS.map(([value]) => ({
-      text: `${value} ago`,
+    const spans = SPANS.map((value) => ({
+      text: instantText(value),
       note: name,
       href: withFilter(query, name, value),
     }));
@@ -211,11 +212,11 @@ function ChipView({
   return (
     <span class="chip">
       <span>{chip.label}</span>
-      <b>{chip.value}</b>
+      <b>{chip.text}</b>
       <button type="button" title="Remove" onClick={() => go(without(query, chip))}>
         <Icon name="close" />
         <span class="sr">
-          Remove {chip.label} {chip.value}
+          Remove {chip.label} {chip.text}
         </span>
       </button>
     </span>

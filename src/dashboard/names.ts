@@ -6,6 +6,7 @@ import type { AnyTask } from "../core/task.ts";
 import { Cached } from "../core/wait.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
+import { keysOf } from "../jobs/candidates.ts";
 import * as s from "../operations/shape.ts";
 import { inputSchemaOf, type TaskRecord } from "../registry/tasks.ts";
 import type { WorkerRecord } from "../registry/worker-record.ts";
@@ -15,6 +16,7 @@ const NAMES_MAX = 200;
 
 /** A shorter text is not looked up as the start of an id. */
 const PREFIX_LENGTH_MIN = 4;
+const KEY_PREFIX_LENGTH_MIN = 3;
 
 const HITS_MAX = 10;
 
@@ -174,12 +176,13 @@ async function byId(engine: Engine, text: string): Promise<Hit[]> {
      limit ${PREFIX_HITS}`);
 }
 
-/** Exact keys, tags and locks, each by an index. */
+/** Keys, tags and locks, each by an index. */
 async function byWord(engine: Engine, text: string): Promise<Hit[]> {
   const found = await Promise.all([
     engine.all<Hit>(
       sql`select 'key' as kind, job_key as id, task as text from holdfast.job where job_key = ${text} order by job_key desc, id desc limit 1`,
     ),
+    keysLike(engine, text),
     engine.all<Hit>(
       sql`select 'tag' as kind, tag as id, tag as text from holdfast.job_tag where tag = ${text} limit 1`,
     ),
@@ -191,6 +194,18 @@ async function byWord(engine: Engine, text: string): Promise<Hit[]> {
     ),
   ]);
   return found.flat();
+}
+
+/** Keys that begin with the text, by the index of keys. A text within a key has no index: that is a search of the inputs. */
+function keysLike(engine: Engine, text: string): Promise<Hit[]> {
+  if (text.length < KEY_PREFIX_LENGTH_MIN) return Promise.resolve([]);
+  return engine.all<Hit>(sql`
+    select 'key' as kind, j.job_key as id, j.task as text
+      from holdfast.job j
+     where ${keysOf(text)}
+       and j.job_key > ${text}
+     order by j.job_key, j.id
+     limit ${PREFIX_HITS}`);
 }
 
 function byName(text: string, known: Names): Hit[] {

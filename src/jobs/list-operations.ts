@@ -1,11 +1,13 @@
 /** Lists and counts of jobs by the one filter. */
 import type { Redaction } from "../config/redaction.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
 import type { CheckedFilter } from "./filter.ts";
 import type { Jobs } from "./jobs.ts";
 import { EXAMINE_MAX } from "./list.ts";
 import { filterTexts, jobSummary, pairsOf } from "./shapes.ts";
+import { isByEnd, isPosition, type Order, orders } from "./order.ts";
 import { storedInput } from "./walk.ts";
 
 const PAGE = 50;
@@ -21,7 +23,17 @@ export interface ListApp {
 
 const operation = operationsOf<ListApp>("jobs");
 
-const before = s.id.optional().about("`next` from the previous page.");
+const before = s
+  .text({ pattern: /^(?:\d{1,15}\.)?[0-9a-f-]{36}$/ })
+  .optional()
+  .about("`next` from the previous page.");
+
+const order = s
+  .choice(orders)
+  .optional()
+  .about(
+    "By when they were enqueued (the default) or ended, the last first. By their end only with statuses of `failed`, `cancelled` and `expired`.",
+  );
 
 const examine = s
   .integer({ min: 1, max: EXAMINE_MAX })
@@ -49,16 +61,18 @@ export const listOperations = {
     name: "listJobs",
     summary: "List the jobs that match a filter, newest first",
     access: "viewer",
-    input: { ...filterTexts, before, limit: s.pageLimit.optional(), examine },
+    input: { ...filterTexts, order, before, limit: s.pageLimit.optional(), examine },
     returns:
       "Jobs without input and result. A page may have fewer jobs than its limit, or none, and still have a `next`: a request looks for a short time only. `next` is null on the last page.",
     result: s.object({ jobs: s.list(jobSummary), ...looked }),
     run: async (
       { jobs, redaction },
-      { before: from, limit = PAGE, examine: most = EXAMINE_MAX, ...fields },
+      { order: by, before: from, limit = PAGE, examine: most = EXAMINE_MAX, ...fields },
     ) => {
       const filter = await jobs.readFilter(pairsOf(fields));
+      checkOrder(filter, by, from);
       const page = await jobs.page(filter, {
+        order: by,
         before: from,
         limit,
         examine: most,
@@ -85,6 +99,7 @@ export const listOperations = {
     result: s.object({ count: s.count, ...looked }),
     run: async ({ jobs, redaction }, { before: from, examine: most = EXAMINE_MAX, ...fields }) => {
       const filter = await jobs.readFilter(pairsOf(fields));
+      checkOrder(filter, "enqueued", from);
       const shows = showsOf(filter, redaction);
       const counted = await jobs.countSome(filter, { before: from, examine: most, shows });
       return { ...counted, isComplete: counted.next === null };
@@ -114,6 +129,18 @@ export const listOperations = {
     agent: "What the newest jobs of a task were enqueued with: look before you enqueue one.",
   }),
 };
+
+/** A position of one order is none of the other. */
+function checkOrder(filter: CheckedFilter, by: Order = "enqueued", from?: string): void {
+  if (by === "ended" && !isByEnd(filter)) {
+    const problem = "by their end only with a status of failed, cancelled or expired.";
+    throw new InvalidArgumentError({ field: "order", problem });
+  }
+  if (from !== undefined && !isPosition(by, from)) {
+    const problem = "must be `next` of the page before, in the same order.";
+    throw new InvalidArgumentError({ field: "before", problem });
+  }
+}
 
 /**
  * With rules, the text is compared with inputs as they are shown. Neither a page, nor how far the request looked, nor how long

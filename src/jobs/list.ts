@@ -121,14 +121,13 @@ export async function findFinished(
      where ${engine.among(sql`id`, ids)}`);
 }
 
-/** The jobs with these ids, newest first. */
+/** The jobs with these ids. */
 async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
   if (ids.length === 0) return [];
   const jobs = await engine.all<Omit<JobSummary, "tags">>(sql`
     select ${SUMMARY}
       from holdfast.job_state s
-     where ${engine.among(sql`s.id`, ids)}
-     order by s.id desc`);
+     where ${engine.among(sql`s.id`, ids)}`);
   return withTags(engine, jobs);
 }
 
@@ -150,11 +149,15 @@ export const EXAMINE_MAX = 100_000;
 export async function listPage(
   engine: Engine,
   filter: CheckedFilter,
-  options: Pick<WalkOptions, "before" | "limit" | "shows"> & { readonly examine?: number },
+  options: Pick<WalkOptions, "order" | "before" | "limit" | "shows"> & {
+    readonly examine?: number;
+  },
 ): Promise<JobPage> {
   const how = { examine: EXAMINE_MAX, ...options, forMs: CALL_MS };
   const { matches, examined, next } = await walk(engine, filter, how);
-  return { jobs: await summaries(engine, idsOf(matches)), examined, next };
+  const ids = idsOf(matches);
+  const jobs = new Map((await summaries(engine, ids)).map((job) => [job.id, job]));
+  return { jobs: ids.flatMap((id) => jobs.get(id) ?? []), examined, next };
 }
 
 /** No database has this many slices. */

@@ -1,5 +1,6 @@
 /**
- * The jobs that match a filter, newest first: for lists, counts and bulk actions.
+ * The jobs that match a filter, newest first: for lists, counts and bulk actions. The newest are those enqueued last; a list of
+ * failed, cancelled or expired jobs can begin with those that ended last.
  *
  * They are examined in slices. A slice is a range of ids in the order of an index, and the filter is compared within it: a
  * filter that nothing matches costs no more than one with many matches, and the walk says how far it looked. A slice is
@@ -12,6 +13,8 @@ import { AFTER_RESERVED, RESERVED, versionsOf } from "../core/name.ts";
 import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { CheckedFilter } from "./filter.ts";
+import { areWhole, candidatesOf, type Named, wordsIn, workersOf } from "./candidates.ts";
+import { BY_END, BY_ID, endAt, type Line, type Order, type Positioned, RARE } from "./order.ts";
 import { LANE_END } from "./rows.ts";
 
 /** Slices grow while they are quick. */
@@ -28,11 +31,9 @@ const ERRORS_SLICE = 500;
 /** Jobs whose inputs are read to be shown and compared: each may have 256 KiB. */
 const SHOWN_SLICE = 50;
 
-/** Workers of one build. */
-const WORKERS_MAX = 500;
-
 export interface WalkOptions {
-  /** Jobs before this id. */
+  readonly order?: Order | undefined;
+  /** Jobs before this position in the order. */
   readonly before?: string | null | undefined;
   /** At most so many matches. */
   readonly limit: number;
@@ -85,7 +86,7 @@ export async function walk(
     walked.matches.push(...found.matches);
     walked.matched += found.matched;
     walked.examined += slice.examined ?? found.matched;
-    if (walked.matched >= limit) return { ...walked, next: walked.matches.at(-1)?.id ?? null };
+    if (walked.matched >= limit) return { ...walked, next: found.last };
     if (slice.next === null) return { ...walked, next: null };
     high = slice.next;
     const now = runtime.monotonic();
@@ -96,14 +97,16 @@ export async function walk(
 
 interface Plan {
   readonly sources: readonly Source[];
-  /** Ids are at least `low`, at most `most`, and below `high`. */
+  readonly line: Line;
+  /** Positions are at least `low`, and below `high`. */
   readonly low: string | undefined;
-  readonly most: string | undefined;
   readonly high: string | undefined;
+  /** Of a range of ids, also its end. */
+  readonly most: Sql;
   /** Nearly every row of the sources matches: one statement reads hardly more than a page. */
   readonly isPlain: boolean;
   /** The next jobs that an index has by name; null: the walk goes through all. */
-  readonly named: ((high: string | undefined, limit: number) => Promise<readonly string[]>) | null;
+  readonly named: Named | null;
   readonly sliceMax: number;
   /** What the database cannot compare. */
   readonly fits: ((row: Row) => boolean) | null;
@@ -122,8 +125,7 @@ interface Source {
   readonly reads: Sql;
 }
 
-interface Row {
-  readonly id: string;
+interface Row extends Positioned {
   readonly status: Status;
   readonly error?: string | null;
   readonly payload?: string | null;
@@ -133,9 +135,10 @@ interface Row {
 async function planOf(
   engine: Engine,
   filter: CheckedFilter,
-  { before, shows, withErrors = false, isCount = false }: WalkOptions,
+  { before, order = "enqueued", shows, withErrors = false, isCount = false }: WalkOptions,
 ): Promise<Plan | null> {
-  const { id: ids = [], enqueuedSince, enqueuedUntil } = filter;
+  const { id: ids = [], enqueuedSince, enqueuedUntil, endedSince, endedUntil } = filter;
+  const isEnded = order === "ended";
   const [only = ""] = ids;
   const range = ids.length !== 1 || isId(only) ? undefined : idRange(only);
   const workers = await workersOf(engine, filter);
@@ -144,23 +147,26 @@ async function planOf(
   const fits = fitsOf(filter, shows);
   const isShown = shows !== undefined && filter.input !== undefined;
   const readsErrors = withErrors || filter.error !== undefined || filter.code !== undefined;
-  const sources = sourcesOf(wanted, filter).map((part) => ({
+  const low = last(range?.from, enqueuedSince === undefined ? undefined : firstIdAt(enqueuedSince));
+  const high = enqueuedUntil === undefined ? undefined : firstIdAt(enqueuedUntil);
+  const within = isEnded ? sql`and ${BY_ID.within(low, high)}` : nothing;
+  // The index of a kind has the order of the ids: for another, all of it would be sorted.
+  const kind = isEnded ? undefined : filter.kind;
+  const sources = sourcesOf(wanted, kind).map((part) => ({
     ...part,
-    where: conditions(engine, part, { filter, wanted, workers, isShown }),
+    where: sql`${within} ${conditions(engine, part, { filter, wanted, workers, isShown, isEnded })}`,
     reads: sql`
            ${readsErrors ? sql`, ${lastError(part)} as error` : nothing}
            ${isShown ? sql`, (select j.payload from holdfast.job j where j.id = p.id) as payload` : nothing}`,
   }));
   return {
     sources,
-    low: last(range?.from, enqueuedSince === undefined ? undefined : firstIdAt(enqueuedSince)),
-    most: range?.to,
-    high: first(
-      before ?? undefined,
-      enqueuedUntil === undefined ? undefined : firstIdAt(enqueuedUntil),
-    ),
+    ...(isEnded
+      ? { line: BY_END, low: endAt(endedSince), high: before ?? endAt(endedUntil) }
+      : { line: BY_ID, low, high: first(before ?? undefined, high) }),
+    most: range === undefined ? nothing : sql`and p.id <= ${range.to}`,
     isPlain: fits === null && !isCount && isPlain(filter, wanted),
-    named: namedBy(engine, filter),
+    named: isEnded ? null : await candidatesOf(engine, filter, wanted),
     sliceMax: isShown ? SHOWN_SLICE : readsErrors ? ERRORS_SLICE : SLICE_MAX,
     fits,
     isCount,
@@ -194,14 +200,7 @@ type Part = Pick<Source, "table" | "within" | "status">;
 
 const ALL = sql`p.id is not null`;
 
-/** Failed, cancelled and expired jobs are rare, so each of these has a partial index. */
-const RARE: Readonly<Partial<Record<Status, Sql>>> = {
-  failed: sql`p.status = 'failed'`,
-  cancelled: sql`p.status = 'cancelled'`,
-  expired: sql`p.status = 'expired'`,
-};
-
-function sourcesOf(wanted: readonly Status[], { kind }: CheckedFilter): Part[] {
+function sourcesOf(wanted: readonly Status[], kind: string | undefined): Part[] {
   const parts: Part[] = [];
   if (wanted.includes("pending")) {
     parts.push({ table: "ready", within: ALL, status: sql`'pending'` });
@@ -240,43 +239,36 @@ async function sliceOf(
   high: string | undefined,
   size: number,
 ): Promise<Slice> {
-  if (plan.isPlain) return { where: between({ ...plan, high }), examined: null, next: null };
+  const { line, low, most } = plan;
+  const rest = sql`${line.within(low, high)} ${most}`;
+  if (plan.isPlain) return { where: rest, examined: null, next: null };
   if (plan.named !== null) {
     const limit = Math.min(size, NAMED_SLICE);
     const ids = await plan.named(high, limit);
-    const where = sql`${engine.among(sql`p.id`, ids)} and ${between({ ...plan, high })}`;
+    const where = sql`${engine.among(sql`p.id`, ids)} and ${rest}`;
     const next = ids.length < limit ? null : (ids.at(-1) ?? null);
     return { where, examined: ids.length, next };
   }
   const all = merged(
     plan.sources.map(
       ({ table, within }) => sql`
-    select p.id
+    select p.id ${line.columns}
       from ${TABLES[table]} p
      where ${within}
-       and ${between({ ...plan, high })}
-     order by p.id desc
+       and ${rest}
+     order by ${line.by}
      limit ${size}`,
     ),
   );
-  const [lowest] = await engine.all<{ id: string }>(sql`
-    select p.id from (${all}) p order by p.id desc limit 1 offset ${size - 1}`);
+  const [lowest] = await engine.all<Row>(sql`
+    select p.id ${line.columns} from (${all}) p order by ${line.by} limit 1 offset ${size - 1}`);
   if (lowest !== undefined) {
-    const { most } = plan;
-    return { where: between({ low: lowest.id, most, high }), examined: size, next: lowest.id };
+    const next = line.positionOf(lowest);
+    return { where: sql`${line.within(next, high)} ${most}`, examined: size, next };
   }
   // Fewer are left.
   const [left] = await engine.all<{ n: number }>(sql`select count(*) as n from (${all}) p`);
-  return { where: between({ ...plan, high }), examined: left?.n ?? 0, next: null };
-}
-
-/** No id is beyond these: a condition on the id lets every engine begin where the index does. */
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
-const AFTER_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff";
-
-function between({ low, most, high }: Pick<Plan, "low" | "most" | "high">): Sql {
-  return sql`p.id >= ${low ?? FIRST_ID} and p.id < ${high ?? AFTER_ALL}
-       ${most === undefined ? nothing : sql`and p.id <= ${most}`}`;
+  return { where: rest, examined: left?.n ?? 0, next: null };
 }
 
 /** The rows of several queries as one. */
@@ -288,20 +280,25 @@ function merged([one = nothing, ...others]: readonly Sql[]): Sql {
   );
 }
 
+interface Found extends Pick<Walked, "matches" | "matched"> {
+  /** The position of the last match, unless matches are only counted. */
+  readonly last: string | null;
+}
+
 async function matchesIn(
   engine: Engine,
-  { sources, fits, isCount }: Plan,
+  { sources, line, fits, isCount }: Plan,
   slice: Slice,
   limit: number,
-): Promise<Pick<Walked, "matches" | "matched">> {
-  if (slice.examined === 0) return { matches: [], matched: 0 };
+): Promise<Found> {
+  if (slice.examined === 0) return { matches: [], matched: 0, last: null };
   const isCounted = isCount && fits === null;
-  const order = isCounted ? nothing : sql`order by p.id desc`;
+  const order = isCounted ? nothing : sql`order by ${line.by}`;
   const most = isCounted || fits !== null ? nothing : sql`limit ${limit}`;
   const all = merged(
     sources.map(
       ({ table, within, status, where, reads }) => sql`
-    select p.id, ${status} as status${isCounted ? nothing : reads}
+    select p.id, ${status} as status${isCounted ? nothing : sql`${line.columns} ${reads}`}
       from ${TABLES[table]} p
      where ${within}
        and ${slice.where}
@@ -312,54 +309,20 @@ async function matchesIn(
   );
   if (isCounted) {
     const [count] = await engine.all<{ n: number }>(sql`select count(*) as n from (${all}) p`);
-    return { matches: [], matched: count?.n ?? 0 };
+    return { matches: [], matched: count?.n ?? 0, last: null };
   }
   const rows = await engine.all<Row>(
     sources.length === 1 ? all : sql`select * from (${all}) p ${order} ${most}`,
   );
   const fitting = (fits === null ? rows : rows.filter(fits)).slice(0, limit);
   const matches = fitting.map(({ id, status, error }) => ({ id, status, error: recordOf(error) }));
-  return { matches: isCount ? [] : matches, matched: fitting.length };
+  const end = fitting.at(-1);
+  const position = end === undefined ? null : line.positionOf(end);
+  return { matches: isCount ? [] : matches, matched: fitting.length, last: position };
 }
 
 function recordOf(error: string | null | undefined): ErrorRecord | null {
   return error === null || error === undefined ? null : decodeError(error);
-}
-
-// The jobs of an index. The index of a key, a tag or a flow has them in the order of their ids.
-
-function namedBy(engine: Engine, filter: CheckedFilter): Plan["named"] {
-  const { id: ids = [], key, tag: [tag] = [], flow } = filter;
-  if (ids.length > 1 || isId(ids[0] ?? "")) {
-    return async (high, limit) =>
-      ids.filter((id) => high === undefined || id < high).slice(0, limit);
-  }
-  const from =
-    key !== undefined
-      ? sql`select p.id from holdfast.job p where p.job_key = ${key} and p.id`
-      : tag !== undefined
-        ? sql`select p.job_id as id from holdfast.job_tag p where p.tag = ${tag} and p.job_id`
-        : flow !== undefined
-          ? sql`select p.job_id as id from holdfast.flow_job p where p.flow_id = ${flow} and p.job_id`
-          : null;
-  if (from === null) return null;
-  const by = key === undefined ? sql`p.job_id` : sql`p.id`;
-  return async (high, limit) => {
-    const rows = await engine.all<{ id: string }>(sql`
-    ${from} < ${high ?? AFTER_ALL} order by ${by} desc limit ${limit}`);
-    return rows.map(({ id }) => id);
-  };
-}
-
-/** The workers of which one ran the job; null: any. */
-async function workersOf(
-  engine: Engine,
-  { worker, build }: CheckedFilter,
-): Promise<readonly string[] | null> {
-  if (build === undefined) return worker === undefined ? null : [worker];
-  const rows = await engine.all<{ id: string }>(sql`
-    select id from holdfast.worker where version = ${build} order by started_at desc limit ${WORKERS_MAX}`);
-  return rows.map(({ id }) => id).filter((id) => worker === undefined || id === worker);
 }
 
 // Conditions within a slice. `coalesce` keeps the planner from other indexes: the range of ids is the way.
@@ -369,16 +332,18 @@ interface Compared {
   readonly wanted: readonly Status[];
   readonly workers: readonly string[] | null;
   readonly isShown: boolean;
+  /** In the order of the ends. */
+  readonly isEnded: boolean;
 }
 
 function conditions(
   engine: Engine,
   { table }: Part,
-  { filter, wanted, workers, isShown }: Compared,
+  { filter, wanted, workers, isShown, isEnded }: Compared,
 ): Sql {
   const { queue, task, key, keyPrefix, tag = [], lane, flow, schedule, kind, input } = filter;
-  const { startedSince, startedUntil, endedSince, endedUntil, id } = filter;
-  const isGeneral = [queue, task, key, kind, id].every((one) => one === undefined);
+  const { startedSince, startedUntil, endedSince, endedUntil, id = [] } = filter;
+  const isGeneral = id.length === 0 && [queue, task, key, kind].every((one) => one === undefined);
   const started = table === "lease" ? sql`p.claimed_at` : sql`p.started_at`;
   const isPart = statuses.some((one) => home[one] === table && !wanted.includes(one));
   const all: (Sql | false)[] = [
@@ -390,6 +355,8 @@ function conditions(
     keyPrefix !== undefined && beginsWith(keyPrefix),
     lane !== undefined && laneIs(table, lane),
     kind !== undefined && table !== "finished" && sql`${LAST_KIND} = ${kind}`,
+    kind !== undefined && isEnded && sql`coalesce(p.error_kind, '') = ${kind}`,
+    isEnded && areWhole(id) && engine.among(sql`p.id`, id),
     flow !== undefined &&
       has(sql`holdfast.flow_job o where o.job_id = p.id and o.flow_id = ${flow}`),
     schedule !== undefined &&
@@ -403,10 +370,6 @@ function conditions(
     ...tag.map((one) => has(sql`holdfast.job_tag o where o.tag = ${one} and o.job_id = p.id`)),
   ];
   return all.reduce((some: Sql, one) => (one === false ? some : sql`${some} and ${one}`), nothing);
-}
-
-function wordsIn([one = "", ...others]: readonly string[]): Sql {
-  return others.reduce((some, word) => sql`${some}, ${word}`, sql`${one}`);
 }
 
 /** Looked up for each job of the slice: of `exists`, a planner makes a join that may read all jobs of a key or a tag. */

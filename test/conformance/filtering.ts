@@ -337,6 +337,7 @@ async function tryOut(bundle: Bundle, seed: number): Promise<void> {
     const wanted = (one: CheckedFilter): string[] =>
       idsOf(facts.filter((job) => fits(job, one, builds)));
     await compare(store, checkFilter(filter), wanted(checkFilter(filter)), told);
+    await compareEnds(store, filter, facts, { builds, told });
     const action = chance.pick(ACTIONS);
     const narrow = forAction(action, filter);
     if (narrow === null) continue;
@@ -362,6 +363,31 @@ async function compare(
   const older = await store.jobs.list({ ...filter, before: middle, limit: 2 });
   const next = wanted.indexOf(middle) + 1;
   assert.deepEqual(idsOf(older), wanted.slice(next, next + 2), told);
+}
+
+/** The same jobs in the order of their ends, a few at a time. */
+async function compareEnds(
+  store: Store,
+  filter: JobFilter,
+  facts: readonly Facts[],
+  { builds, told }: { builds: ReadonlyMap<string, string>; told: string },
+): Promise<void> {
+  const ended = { ...checkFilter(filter), status: ["failed", "cancelled", "expired"] as const };
+  const wanted = facts
+    .filter((job) => fits(job, ended, builds))
+    .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0)); // the newest ids are first already
+  const found: string[] = [];
+  let before: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Store["jobs"]["page"]>> = await store.jobs.page(ended, {
+      order: "ended",
+      before,
+      limit: 3,
+    });
+    found.push(...idsOf(page.jobs));
+    before = page.next;
+  } while (before !== null && found.length <= facts.length);
+  assert.deepEqual(found, idsOf(wanted), `${told}, by end`);
 }
 
 async function act(

@@ -13,7 +13,7 @@ import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import { rowOf, WALKED } from "../support/bulk.ts";
+import { BY_END, FEW, rowOf, WALKED } from "../support/bulk.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import {
   done,
@@ -175,6 +175,12 @@ const verbs: Readonly<
       const ids = (await store.jobs.list({ id: "00001", limit: 11 })).map(({ id }) => id);
       assert.equal(ids.length, 11);
       assert.ok((await store.jobs.neighbours(ids)).length >= ids.length);
+    },
+  },
+  "a list in the order of the ends, and one of a few jobs": {
+    run: async (store) => {
+      for (const filter of FEW) await store.jobs.page(filter, { limit: 20 });
+      for (const filter of BY_END) await store.jobs.page(filter, { order: "ended", limit: 20 });
     },
   },
   "walking over all jobs": {

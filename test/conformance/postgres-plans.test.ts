@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
-import { rowOf, WALKED } from "../support/bulk.ts";
+import { BY_END, FEW, rowOf, WALKED } from "../support/bulk.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { beginWith, startOptions } from "../../src/database/postgres/session.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
@@ -200,6 +200,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     const found = await store.jobs.list({ id: "00001", limit: 11 });
     assert.equal(found.length, 11);
     for (const status of statuses) await store.jobs.list({ status, limit: 20 });
+    for (const filter of FEW) await store.jobs.page(filter, { limit: 20 });
+    for (const filter of BY_END) await store.jobs.page(filter, { order: "ended", limit: 20 });
     await store.jobs.neighbours(idsOf(found));
     for (const { action, ...status } of WALKED) {
       const from = { action, before: idsOf(found)[0] ?? null };
@@ -209,7 +211,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     }
     const texts = listening
       .stop()
-      .filter(({ text }) => /^\s*select\s+(?:id|job_id|p\.id|s\.id)/.test(text));
+      .filter(({ text }) => /^\s*select\s+(?:id|job_id|[jps]\.id)/.test(text));
     assert.ok(texts.length > statuses.length + 5);
     for (const { options, begin } of kinds) {
       const session = await connect(options("cold"));

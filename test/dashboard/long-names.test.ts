@@ -119,6 +119,7 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
     "release-lock.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
     "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
     "queue-lanes.tsx askPauseLane": [{ path: `queues/${LANED}`, press: [/^Pause…/] }],
+    "saved-views.tsx askName": [{ path: failed, press: [/^Save view…/] }],
     "schedules.tsx askNew": [{ path: "schedules", press: [/^New schedule…/] }],
     "schedules.tsx askEdit": [{ path: `schedules/${ids.schedule}`, press: [/^Change…/] }],
     "schedules.tsx askDelete": [{ path: `schedules/${ids.schedule}`, press: [/^Delete…/] }],

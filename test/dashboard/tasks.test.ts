@@ -6,12 +6,15 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Locator, Page } from "playwright-core";
+import { clockOf } from "../../page/format.ts";
+import { kindOf } from "../../src/core/error-kind.ts";
 import { sql, type Sql } from "../../src/database/sql.ts";
 import { missing } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, TestServer } from "./browser.ts";
 
 const CLICKS_MAX = 3;
+const HOUR_MS = 3_600_000;
 
 /** A person with a mouse. */
 class Hand {
@@ -56,6 +59,57 @@ describe("what an operator comes for", { skip: missing("chromium") }, () => {
 
   async function rows<Found>(query: Sql): Promise<Found[]> {
     return desk.holdfast.store.db.engine.all<Found>(query);
+  }
+
+  async function ids(query: Sql): Promise<string[]> {
+    return (await rows<{ id: string }>(query)).map(({ id }) => id);
+  }
+
+  /** The jobs that a list shows, from the top. */
+  async function listed(page: Page): Promise<string[]> {
+    const links = await page.locator("tbody tr a.name").all();
+    const hrefs = await Promise.all(links.map((link) => link.getAttribute("href")));
+    return hrefs.map((href) => href?.split("/").at(-1) ?? "");
+  }
+
+  /** Jobs that failed, each so long ago, all with this error. They were enqueued in this order. */
+  async function fail(agos: readonly number[], message: string): Promise<string[]> {
+    const { holdfast } = desk;
+    const task = "parcel.weigh";
+    const error = { name: "ScaleError", message };
+    const kind = kindOf(task, error).id;
+    const made: string[] = [];
+    for (const ago of agos) {
+      const { id } = await holdfast.enqueue(task, {}, { queue: "scales" });
+      const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["scales"] });
+      const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };
+      const outcome = { kind: "failed", error: JSON.stringify(error) } as const;
+      await holdfast.store.jobs.settle([{ ...fence, outcome }]);
+      await holdfast.store.db.engine.transaction(async (tx) => {
+        const [row] = await tx.take({ table: "finished", where: sql`id = ${id}` });
+        await tx.insert("finished", [{ ...row, finished_at: Date.now() - ago }]);
+      });
+      made.push(id);
+    }
+    const { engine } = holdfast.store.db;
+    const [known] = await rows<{ id: string }>(
+      sql`select id from holdfast.error_kind where id = ${kind}`,
+    );
+    if (known !== undefined) return made;
+    await engine.transaction(async (tx) => {
+      const job = made[0] ?? "";
+      const first = { first_sample: message, first_job: job };
+      const facts = { id: kind, task, name: error.name, message, sample: message, sample_job: job };
+      const seen = {
+        state: "open",
+        first_at: Date.now() - HOUR_MS,
+        last_at: Date.now() - (agos[0] ?? 0),
+        builds: "[]",
+      };
+      const counts = { failed: agos.length, retried: 0 };
+      await tx.insert("error_kind", [{ ...facts, ...first, ...seen, ...counts }]);
+    });
+    return made;
   }
 
   /** The sentence on top of the page of a job, once it is this one. */
@@ -169,6 +223,81 @@ describe("what an operator comes for", { skip: missing("chromium") }, () => {
       "it is done",
       async () => (await desk.holdfast.jobs.get(made.id))?.status === "done",
     );
+    await desk.closePages();
+  });
+
+  test("what failed in the last hour, the last on top?", async () => {
+    // The one that was enqueued first failed last, and one failed before this hour.
+    const made = await fail([1, 2 * HOUR_MS, 60_000], "no scale");
+    const hand = new Hand(await desk.page());
+    await hand.link("Failed jobs");
+    await hand.button("Time…");
+    await hand.button("Last 1 h");
+    await hand.page.getByText("ended since", { exact: true }).waitFor();
+    await hand.page.getByText(/^\d+ found\.$/).waitFor();
+    const wanted = await ids(sql`
+      select id
+        from holdfast.finished
+       where status = 'failed'
+         and finished_at >= ${Date.now() - HOUR_MS}
+       order by finished_at desc, id desc`);
+    const shown = await listed(hand.page);
+    assert.deepEqual(shown, wanted);
+    assert.ok(!shown.includes(made[1] ?? ""));
+    assert.ok(shown.indexOf(made[0] ?? "") < shown.indexOf(made[2] ?? ""));
+    assert.equal(await hand.page.locator("th[aria-sort=descending]").innerText(), "Ended");
+    await desk.closePages();
+  });
+
+  test("retry everything that failed with this error after 14:00", async () => {
+    const [, late = "", old = ""] = [
+      await fail([HOUR_MS], "another error"),
+      ...(await fail([60_000, 30 * 60_000], "no scale")),
+    ];
+    const since = Date.now() - 10 * 60_000;
+    const wanted = await ids(sql`
+      select id
+        from holdfast.finished
+       where error_kind = ${kindOf("parcel.weigh", { name: "ScaleError", message: "no scale" }).id}
+         and finished_at >= ${Math.floor(since / 1_000) * 1_000}`);
+    assert.ok(wanted.includes(late) && !wanted.includes(old));
+    const hand = new Hand(await desk.page());
+    await hand.link(/^Errors/);
+    await hand.page.getByRole("heading", { name: "ScaleError" }).waitFor();
+    await hand.page.locator(".body").getByText("no scale").waitFor();
+    await hand.button(/^Retry \d+…$/);
+    await hand.page.getByLabel("Ended at or after").fill(clockOf(since));
+    await hand.button(`Retry ${wanted.length} jobs`);
+    await hand.page.getByText(`${wanted.length} changed`).waitFor();
+    const retried = await ids(sql`
+      select id from holdfast.ready where queue = 'scales' order by id`);
+    assert.deepEqual(retried, wanted.toSorted());
+    await desk.closePages();
+  });
+
+  test("find the job of order 48211, by its key, the beginning of it, or the number alone", async () => {
+    const wanted = await ids(sql`select id from holdfast.job where job_key = 'order-48211'`);
+    const hand = new Hand(await desk.page());
+    const box = hand.page.getByPlaceholder("Search, or paste");
+    await box.fill("order-482");
+    await hand.click(hand.page.getByRole("option", { name: /^order-48211 · order\.ship/ }));
+    await hand.page.getByText("1 found.").waitFor();
+    assert.deepEqual(await listed(hand.page), wanted);
+
+    await box.fill("order-482");
+    await hand.click(hand.page.getByRole("option", { name: /^Jobs whose key begins with/ }));
+    await hand.page.getByText("key prefix", { exact: true }).waitFor();
+    await hand.page.getByText(/^\d+ found\.$/).waitFor();
+    const begun = await ids(sql`
+      select id from holdfast.job where job_key like 'order-482%' order by id desc`);
+    assert.deepEqual(await listed(hand.page), begun);
+
+    await box.fill("48211");
+    await hand.page.getByRole("option", { name: /^Jobs whose input has/ }).waitFor();
+    await box.press("Enter");
+    await hand.page.getByText("input has", { exact: true }).waitFor();
+    await hand.page.getByText("1 found.").waitFor();
+    assert.deepEqual(await listed(hand.page), wanted);
     await desk.closePages();
   });
 });

@@ -89,6 +89,13 @@ test("a pasted text leads to what it is", async () => {
   };
   assert.deepEqual(await hits(`  ${id} `), [`job ${id}`]);
   assert.deepEqual(await hits("order-42"), ["key order-42"]);
+  for (const key of ["order-420", "order-43", "order-42"]) {
+    await api.post("/api/v1/jobs", { task: "u", options: { key } }, 201);
+  }
+  assert.deepEqual(await hits("order-42"), ["key order-42", "key order-420"]);
+  assert.deepEqual(await hits("order-4"), ["key order-42", "key order-420", "key order-43"]);
+  const begun = await api.get("/api/v1/jobs?keyPrefix=order-42&limit=9");
+  assert.deepEqual([begun.jobs.length, begun.examined], [3, 3]);
   assert.deepEqual(await hits("acme"), ["tag acme"]);
   assert.deepEqual(await hits("acme", "&kind=key"), []);
   assert.deepEqual(await hits(""), []);

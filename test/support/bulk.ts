@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Store } from "../../src/app/store.ts";
 import { BulkCarrier } from "../../src/bulk/carrier.ts";
 import { type BulkAction, type BulkRequest, checkRequest } from "../../src/bulk/request.ts";
+import type { JobFilter } from "../../src/jobs/filter.ts";
 import type { BulkRow } from "../../src/bulk/store.ts";
 import type { Status } from "../../src/core/job.ts";
 import { silentLogger } from "../../src/core/log.ts";
@@ -47,6 +48,19 @@ export const WALKED: readonly {
   { action: "cancel", status: ["processing"] },
   { action: "cancel" },
   { action: "move" },
+];
+
+/** Lists in the order of the ends. */
+export const BY_END: readonly JobFilter[] = [
+  { status: "failed" },
+  { status: ["failed", "expired"], endedSince: 1, endedUntil: 2 ** 47 },
+  { status: "failed", task: "mail", kind: "0".repeat(32) },
+];
+
+/** Lists of a few jobs that an index finds in an order of its own. */
+export const FEW: readonly JobFilter[] = [
+  { keyPrefix: "order-1" },
+  { status: ["done", "failed"], endedSince: 1_700_000_000_000, endedUntil: 1_700_000_000_010 },
 ];
 
 /** What a look needs of a stored action. */

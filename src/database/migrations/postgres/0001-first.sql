@@ -150,6 +150,7 @@ create index finished_at on holdfast.finished using brin (finished_at) with (aut
 create index finished_failed on holdfast.finished (id) where status = 'failed';
 create index finished_cancelled on holdfast.finished (id) where status = 'cancelled';
 create index finished_expired on holdfast.finished (id) where status = 'expired';
+create index finished_ended on holdfast.finished (status, finished_at, id) where status <> 'done';
 create index finished_kind on holdfast.finished (error_kind, id) where error_kind is not null;
 
 create table holdfast.attempt (

@@ -2358,6 +2358,7 @@ export type Report = {
   readonly at: number;
   readonly epoch: number;
   readonly kind: "log";
+  readonly level: "info" | "warn" | "error";
   readonly text: string;
   readonly data?: unknown;
 } | {

@@ -41,7 +41,9 @@ export function ErrorPanel({
       right={<AttemptChoice attempts={attempts} shown={comparing ? COMPARE : String(epoch)} />}
       footer={
         <>
-          <a href={errorAddress(story, shown)}>{story.job.task} jobs that failed like this</a>
+          <a class="u" href={errorAddress(story, shown)}>
+            {story.job.task} jobs that failed like this
+          </a>
           <span class="line push copies">
             <Copy text={headOf(error)} label="Copy error" />
             <Copy text={wholeOf(error)} label="Copy stack" />
@@ -195,12 +197,20 @@ function lineOf(report: Report): string {
   return (report.kind === "report" ? report.name : report.text) ?? "";
 }
 
+/** As wide as the longest. */
+function Level({ of }: { readonly of: Report }): JSX.Element {
+  if (of.kind !== "log") return <span class="o">{"     "}</span>;
+  return <span class={LEVELS[of.level]}>{of.level.padEnd(5)}</span>;
+}
+
+const LEVELS = { info: "o", warn: "warned", error: "bad" } as const;
+
 function Logs({ logs }: { readonly logs: readonly Report[] }): JSX.Element {
   return (
     <>
       {logs.slice(-LOGS_MAX).map((one) => (
         <span key={one.seq}>
-          <span class="o">{f.withMillis(one.at)}</span> {lineOf(one)}
+          <span class="o">{f.withMillis(one.at)}</span> <Level of={one} /> {lineOf(one)}
           {"data" in one && one.data !== null && <span class="o"> {JSON.stringify(one.data)}</span>}
           {"\n"}
         </span>

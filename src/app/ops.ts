@@ -108,7 +108,7 @@ export type { Histogram } from "../core/histogram.ts";
 export type { Json } from "../core/json.ts";
 export type { AttemptState, FinalStatus } from "../core/job.ts";
 export type { JsonForm, NotJson, StorableTask } from "../core/json-form.ts";
-export type { Numbered, ReportKind, ReportsFilter } from "../core/report.ts";
+export type { JobLog, JobLogLevel, Numbered, ReportKind, ReportsFilter } from "../core/report.ts";
 export type { Backoff, RetryPolicy } from "../core/retry.ts";
 export type {
   CallOptions,

@@ -364,12 +364,21 @@ function partsOf(colors: Colors, entry: WatchEntry) {
     case "progress":
       return { what: "progress", words: progressText(entry), paint: colors.cyan };
     case "log":
-      return { what: "log", words: `${entry.text}${dataText(entry.data)}`, paint: colors.dim };
+      return { ...levels(colors)[entry.level], words: `${entry.text}${dataText(entry.data)}` };
     case "report":
       return { what: entry.name, words: dataText(entry.data).trimStart(), paint: colors.dim };
     case "dropped":
       return { what: "dropped", words: `${count(entry.count)} more`, paint: colors.yellow };
   }
+}
+
+/** A line that is neither a warning nor an error is just a line. */
+function levels({ dim, yellow, red }: Colors) {
+  return {
+    info: { what: "log", paint: dim },
+    warn: { what: "warn", paint: yellow },
+    error: { what: "error", paint: red },
+  };
 }
 
 /** `42 %, 420 of 1,000, reading`. */

@@ -14,6 +14,27 @@ export const reportKinds = ["progress", "log", "report", "dropped"] as const;
 /** What a report is. */
 export type ReportKind = (typeof reportKinds)[number];
 
+export const jobLogLevels = ["info", "warn", "error"] as const;
+/** How much a line of the log of a job matters. */
+export type JobLogLevel = (typeof jobLogLevels)[number];
+
+/** Adds a line to the log of a job, with JSON data. A long text is cut. */
+export interface JobLog {
+  (text: string, data?: unknown): void;
+  /** A line about what may become a problem. */
+  warn(text: string, data?: unknown): void;
+  /** A line about what went wrong. */
+  error(text: string, data?: unknown): void;
+}
+
+export function logOf(say: (level: JobLogLevel, text: string, data: unknown) => void): JobLog {
+  const at =
+    (level: JobLogLevel) =>
+    (text: string, data?: unknown): void =>
+      say(level, text, data);
+  return Object.assign(at("info"), { warn: at("warn"), error: at("error") });
+}
+
 /** The limit of the data of one report, as JSON. */
 export const REPORT_DATA = { what: "data of a report", bytesMax: 16 * 1024 };
 /** A longer text is cut: a long line of another program's output should not fail a job. */
@@ -59,6 +80,8 @@ export interface ProgressReport extends Numbered {
 export interface LogReport extends Numbered {
   /** Tells it from other reports. */
   readonly kind: "log";
+  /** `info`, unless the task said that it is a warning or an error. */
+  readonly level: JobLogLevel;
   /** The line; a long one is cut. */
   readonly text: string;
   /** What the task passed with it; null: nothing. */
@@ -113,10 +136,11 @@ export function sayProgress(value: Progress, text?: string): Said {
   return { kind: "progress", name: null, data: JSON.stringify(facts) };
 }
 
-export function sayLog(text: string, data?: unknown): Said {
+export function sayLog(text: string, data?: unknown, level: JobLogLevel = "info"): Said {
   const line = JSON.stringify(cutText(text));
+  const degree = level === "info" ? "" : `,"level":"${level}"`;
   const rest = data === undefined ? "" : `,"data":${encodeData(data)}`;
-  return { kind: "log", name: null, data: `{"text":${line}${rest}}` };
+  return { kind: "log", name: null, data: `{"text":${line}${degree}${rest}}` };
 }
 
 export function sayReport(name: string, data?: unknown): Said {
@@ -141,10 +165,20 @@ export function readReport({ kind, name, data, ...rest }: ReportRecord): Report 
       return { ...rest, kind, share, done, total, text };
     }
     case "log":
-      return { ...rest, kind, text: facts["text"] ?? "", data: facts["data"] };
+      return {
+        ...rest,
+        kind,
+        level: levelIn(facts),
+        text: facts["text"] ?? "",
+        data: facts["data"],
+      };
     case "dropped":
       return { ...rest, kind, count: facts["count"] ?? 0 };
   }
+}
+
+function levelIn({ level }: { readonly level?: unknown }): JobLogLevel {
+  return jobLogLevels.find((one) => one === level) ?? "info";
 }
 
 /** Sums of fractions can end a little above 1. */

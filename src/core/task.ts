@@ -26,7 +26,7 @@ import {
   passed,
   whole,
 } from "./options.ts";
-import type { Progress } from "./report.ts";
+import type { JobLog, Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
@@ -147,8 +147,16 @@ export interface Context {
    * the two below are written in the background: they never wait, and never throw because of the database.
    */
   progress(value: Progress, text?: string): void;
-  /** Adds a line to the log of the job, with JSON data. A long text is cut. */
-  log(text: string, data?: unknown): void;
+  /**
+   * Adds a line to the log of the job, with JSON data. A long text is cut.
+   *
+   * @example
+   * ```ts
+   * ctx.log("asking the carrier", { weight: 2.75 });
+   * ctx.log.warn("the carrier is slow", { seconds: 5 });
+   * ```
+   */
+  readonly log: JobLog;
   /** Reports JSON data under a name of your choice. */
   report(name: string, data?: unknown): void;
 }

@@ -20,7 +20,7 @@ import {
 } from "../core/task.ts";
 import { type Fence, traceId } from "../core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
-import { type Progress, sayLog, sayProgress, sayReport } from "../core/report.ts";
+import { logOf, type Progress, sayLog, sayProgress, sayReport } from "../core/report.ts";
 import { Snooze } from "../core/retry.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { DependencyView } from "../flows/results.ts";
@@ -193,10 +193,10 @@ export class IsolatedContext implements Context {
     sayProgress(value, text);
     this.#say("progress", [value, text]);
   }
-  log(text: string, data?: unknown): void {
-    sayLog(text, data);
-    this.#say("log", [text, data]);
-  }
+  readonly log = logOf((level, text, data) => {
+    sayLog(text, data, level);
+    this.#say("log", [text, data, level]);
+  });
   report(name: string, data?: unknown): void {
     sayReport(name, data);
     this.#say("report", [name, data]);

@@ -183,10 +183,12 @@ export class IsolatedRun {
 
   /** They never fail because of the database, and the child has checked them. */
   #say(method: "progress" | "log" | "report", args: readonly unknown[]): void {
-    const [first, second] = args;
+    const [first, second, level] = args;
     const { ctx } = this.#parts;
     if (method === "progress") ctx.progress(first as Progress, second as string | undefined);
-    else ctx[method](first as string, second);
+    else if (method === "report") ctx.report(first as string, second);
+    else if (level === "warn" || level === "error") ctx.log[level](first as string, second);
+    else ctx.log(first as string, second);
   }
 
   async #answer(call: ContextCall): Promise<void> {

@@ -8,6 +8,7 @@
 import { StoreRefusedError } from "../core/errors.ts";
 import type { Fence } from "../core/job.ts";
 import {
+  type JobLogLevel,
   type Progress,
   type Said,
   sayDropped,
@@ -89,8 +90,8 @@ export class ReportBuffer {
     this.#flushIn(FLUSH_MS);
   }
 
-  log(text: string, data?: unknown): void {
-    this.#add(sayLog(text, data));
+  log(text: string, data: unknown, level: JobLogLevel): void {
+    this.#add(sayLog(text, data, level));
   }
 
   report(name: string, data?: unknown): void {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { JobNotFoundError } from "../core/errors.ts";
 import { type FinalStatus, finalStatuses, type Status } from "../core/job.ts";
 import {
+  jobLogLevels,
   type Report,
   type ReportFilter,
   reportKinds,
@@ -33,6 +34,7 @@ const reportSchema = z
     z.object({
       ...numbered,
       kind: z.literal("log"),
+      level: z.enum(jobLogLevels),
       text: z.string(),
       data: z.unknown().optional(),
     }),

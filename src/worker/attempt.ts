@@ -21,7 +21,7 @@ import type {
 } from "../core/task.ts";
 import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
 import { decode, encodeResult, encodeReturned, RESULT } from "../core/json.ts";
-import type { Progress } from "../core/report.ts";
+import { type JobLog, logOf, type Progress } from "../core/report.ts";
 import { RetryIn, Snooze, SnoozeLimitError } from "../core/retry.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
@@ -385,6 +385,7 @@ export class Attempt {
 
 class AttemptContext implements Context {
   readonly #attempt: Attempt;
+  #log: JobLog | null = null;
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt;
@@ -464,8 +465,10 @@ class AttemptContext implements Context {
   progress(value: Progress, text?: string): void {
     this.#attempt.reports.progress(value, text);
   }
-  log(text: string, data?: unknown): void {
-    this.#attempt.reports.log(text, data);
+  /** Most tasks write no line. */
+  get log(): JobLog {
+    this.#log ??= logOf((level, text, data) => this.#attempt.reports.log(text, data, level));
+    return this.#log;
   }
   report(name: string, data?: unknown): void {
     this.#attempt.reports.report(name, data);

@@ -31,6 +31,7 @@ const ship = defineTask({
     ctx.log(`asking ${order.carrier ?? "dhl"} for a label`, { weight: 2.75 });
     await ctx.step("shipping label", async () => {
       await wait(6);
+      if (order.carrier === "ups") ctx.log.warn("ups is slow", { seconds: 5 });
       if (order.carrier === "ups")
         throw new CarrierTimeout(`no answer from ${order.carrier} within 10 s`);
     });

@@ -42,13 +42,22 @@ suite("a report", () => {
     }
   });
 
-  test("of a log line has its text and data; a text that is too long is cut", () => {
+  test("of a log line has its level, text and data; a text that is too long is cut", () => {
     assert.deepEqual(heard(sayLog("héllo\u0000\n", { a: [1] })), {
       kind: "log",
+      level: "info",
       text: "héllo\u0000\n",
       data: { a: [1] },
     });
-    assert.deepEqual(heard(sayLog("")), { kind: "log", text: "", data: undefined });
+    assert.deepEqual(heard(sayLog("", undefined, "warn")), {
+      kind: "log",
+      level: "warn",
+      text: "",
+      data: undefined,
+    });
+    // As another release may write it.
+    const other = { kind: "log", name: null, data: '{"text":"a","level":"loud"}' } as const;
+    assert.equal((heard(other) as { level: string }).level, "info");
     const long = heard(sayLog("x".repeat(REPORT_TEXT_MAX + 1)));
     assert.ok("text" in long && long.text !== null && long.text !== undefined);
     assert.deepEqual([long.text.length, long.text.at(-1)], [REPORT_TEXT_MAX, "…"]);
@@ -66,6 +75,7 @@ suite("a report", () => {
     const byHand = { name: null, data: "no JSON" };
     assert.deepEqual(heard({ ...byHand, kind: "log" }), {
       kind: "log",
+      level: "info",
       text: "",
       data: undefined,
     });

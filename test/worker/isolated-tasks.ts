@@ -84,6 +84,7 @@ export const double = defineTask({ name: "double", input: number, run: (value) =
 async function everything({ note }: { note: string }, ctx: Context): Promise<unknown> {
   ctx.progress({ done: 1, total: 4 }, "begun");
   ctx.log("a line", { note });
+  ctx.log.warn("a warning", { note });
   ctx.report("numbers", [1, 2, 3]);
   const pair = await Promise.all([
     ctx.step("both", () => `a ${note}`),

@@ -96,6 +96,8 @@ suite("an isolated task", () => {
       );
       const reports = await holdfast.jobs.reports(job.id);
       const kinds = new Set(reports.map(({ kind }) => kind));
+      const levels = reports.flatMap((one) => (one.kind === "log" ? [one.level] : []));
+      assert.deepEqual(levels.slice(0, 2), ["info", "warn"]);
       assert.deepEqual([...kinds].toSorted(), ["log", "progress", "report"]);
     }
   });

@@ -66,6 +66,7 @@ suite("the reports of a task", () => {
       epoch: 1,
       at,
       kind: "log",
+      level: "info",
       text: "began",
       data: { rows: 2 },
     });

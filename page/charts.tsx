@@ -6,6 +6,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as m from "./chart-math.ts";
 import * as f from "./format.ts";
+import { go } from "./router.ts";
 import { Store, useStore } from "./store.ts";
 import type { Mark } from "./api.gen.ts";
 import "./charts.css";
@@ -43,6 +44,8 @@ interface ChartProps<Point extends { readonly at: number }> {
   readonly worded?: boolean;
   readonly empty: string;
   readonly height?: number;
+  /** The address of the jobs of a step: a click on it, or Enter, goes there. */
+  readonly jobsOf?: (at: number, until: number) => string;
 }
 
 /** The width of an element, followed. */
@@ -89,12 +92,20 @@ export function Chart<Point extends { readonly at: number }>(
   const isNow = at === null;
   const counts = lines.some(({ draw }) => draw === "bar");
   const isOpen = counts && shown !== undefined && shown.at + props.stepMs > (props.openAt ?? to);
-  const move = (event: PointerEvent): void => {
+  const under = (event: MouseEvent): Point | undefined => {
     const area = box.current?.getBoundingClientRect();
-    if (area === undefined) return;
+    if (area === undefined) return undefined;
     const share = (event.clientX - area.left - 36) / Math.max(1, area.width - 36);
-    if (share < 0 || share > 1) return cross.set(null);
-    cross.set(points[m.nearest(points, from + share * span)]?.at ?? null);
+    if (share < 0 || share > 1) return undefined;
+    // A bar begins at its instant, and is found from its beginning to its end.
+    const instant = from + share * span - (counts ? props.stepMs * 0.36 : 0);
+    return points[m.nearest(points, instant)];
+  };
+  const move = (event: PointerEvent): void => cross.set(under(event)?.at ?? null);
+  const open = (point: Point | undefined): void => {
+    if (point === undefined || props.jobsOf === undefined) return;
+    cross.set(null);
+    go(props.jobsOf(point.at, point.at + props.stepMs));
   };
   const step = (by: number): void => {
     const next = points[Math.min(points.length - 1, Math.max(0, index + by))];
@@ -104,6 +115,7 @@ export function Chart<Point extends { readonly at: number }>(
     if (event.key === "ArrowLeft") step(-1);
     else if (event.key === "ArrowRight") step(1);
     else if (event.key === "Escape") cross.set(null);
+    else if (event.key === "Enter" && props.jobsOf !== undefined) open(shown);
     else return;
     event.preventDefault();
   };
@@ -120,10 +132,13 @@ export function Chart<Point extends { readonly at: number }>(
       </header>
       <div class="body">
         <div
-          class="chart"
+          class={props.jobsOf === undefined ? "chart" : "chart leads"}
           ref={box}
           role="img"
-          aria-label={label}
+          aria-label={
+            props.jobsOf === undefined ? label : `${label} Enter opens the jobs of a step.`
+          }
+          onClick={(event) => open(under(event))}
           tabIndex={0}
           onPointerMove={move}
           onPointerLeave={() => cross.set(null)}

@@ -43,6 +43,7 @@ const NAV: readonly (readonly NavItem[])[] = [
     { path: "jobs", text: "Jobs", icon: "jobs", key: "j", also: ["enqueue", "bulk"] },
     { path: "errors", text: "Errors", icon: "warning", key: "e" },
     { path: "jobs", query: FAILED, text: "Failed jobs", icon: "dead", key: "d" },
+    { path: "tasks", text: "Tasks", icon: "tasks", key: "t", also: ["builds"] },
   ],
   [
     { path: "queues", text: "Queues", icon: "queues", key: "q" },

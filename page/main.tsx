@@ -8,6 +8,7 @@ import { startKeys } from "./keys.ts";
 import { ended, openStream, readSession, session } from "./live.ts";
 import { AlertsPage } from "./pages/alerts.tsx";
 import { AuditPage } from "./pages/audit.tsx";
+import { BuildPage, BuildsPage } from "./pages/builds.tsx";
 import { BulkListPage, BulkPage } from "./pages/bulk.tsx";
 import { EnqueuePage } from "./pages/enqueue.tsx";
 import { ErrorsPage } from "./pages/errors.tsx";
@@ -20,6 +21,7 @@ import { LocksPage } from "./pages/locks.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { QueuePage, QueuesPage } from "./pages/queues.tsx";
 import { SchedulePage, SchedulesPage } from "./pages/schedules.tsx";
+import { TaskPage, TasksPage } from "./pages/tasks.tsx";
 import { WorkerPage, WorkersPage } from "./pages/workers.tsx";
 import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
 import { Btn, Head } from "./parts.tsx";
@@ -39,6 +41,10 @@ const views: Readonly<Record<PagePath, View>> = {
   bulk: () => <BulkListPage />,
   "bulk/": (id) => <BulkPage key={id} id={id} />,
   errors: () => <ErrorsPage />,
+  tasks: () => <TasksPage />,
+  "tasks/": (name) => <TaskPage key={name} name={name} />,
+  builds: () => <BuildsPage />,
+  "builds/": (id) => <BuildPage key={id} id={id} />,
   queues: () => <QueuesPage />,
   "queues/": (name) => <QueuePage key={name} name={name} />,
   schedules: () => <SchedulesPage />,

@@ -49,7 +49,10 @@ export function Tag({
   );
 }
 
-/** A build, by its id. */
+/** A version made of the start time of a process names no build. */
+const NO_BUILD = /^build-\d+$/;
+
+/** A build, by its id: it leads to what it changed. */
 export function Build({
   id,
   warn = false,
@@ -57,10 +60,16 @@ export function Build({
   readonly id: string;
   readonly warn?: boolean;
 }): JSX.Element {
-  return (
-    <span class={warn ? "tag mono warn" : "tag mono"} title={`Build ${id}`}>
-      {id.length > 16 ? `${id.slice(0, 15)}…` : id}
+  const look = warn ? "tag mono warn" : "tag mono";
+  const text = id.length > 16 ? `${id.slice(0, 15)}…` : id;
+  return NO_BUILD.test(id) ? (
+    <span class={look} title={`Build ${id}`}>
+      {text}
     </span>
+  ) : (
+    <a class={look} href={to(["builds", id])} title={`Build ${id}`}>
+      {text}
+    </a>
   );
 }
 
@@ -469,8 +478,14 @@ export function WorkerLink({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
+/** A task, with its version if it has one: the page is that of all its versions. */
 export function TaskLink({ name }: { readonly name: string }): JSX.Element {
-  return <a href={to("jobs", { task: name })}>{name}</a>;
+  const [bare = name] = name.split("@");
+  return (
+    <a class="clip" href={to(["tasks", bare])}>
+      {name}
+    </a>
+  );
 }
 
 const SUBJECTS: ReadonlyMap<string, string> = new Map([

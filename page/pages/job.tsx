@@ -21,6 +21,7 @@ import {
   QueueLink,
   State,
   Tag,
+  TaskLink,
   Trouble,
   WorkerLink,
 } from "../parts.tsx";
@@ -81,7 +82,7 @@ function JobView({
       <Crumbs>
         {[
           <a href={to("jobs")}>Jobs</a>,
-          <a href={to("jobs", { task: job.task })}>{job.task}</a>,
+          <TaskLink name={job.task} />,
           <>
             <span class="mono dim">{job.id}</span>
             <Copy tiny text={job.id} label="Copy id (y)" />

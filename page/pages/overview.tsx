@@ -2,9 +2,10 @@
 import type { JSX } from "preact";
 import { Chart, type SeriesLine } from "../charts.tsx";
 import { linear, logarithmic } from "../chart-math.ts";
+import { Figure } from "../figure.tsx";
 import * as f from "../format.ts";
 import { isLost, live, serverNow, useNow, useRead } from "../live.ts";
-import { Act, Bones, type Children, Copy, Info, Panel, Seg, Trouble } from "../parts.tsx";
+import { Act, Bones, Copy, Info, Panel, Seg, Trouble } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import { useStore } from "../store.ts";
 import type { Overview, OverviewQueue, Series, SeriesPoint } from "../api.gen.ts";
@@ -16,6 +17,7 @@ import {
   WorkersPanel,
 } from "./overview-panels.tsx";
 import { isLate, pausedTogether } from "./situations.ts";
+import { endedIn } from "./tasks.tsx";
 import { askPauseAll, askResumeAll, VerdictView, verdictOf } from "./verdict.tsx";
 import "./overview.css";
 
@@ -77,31 +79,6 @@ function Verdict({ overview }: { readonly overview: Overview }): JSX.Element {
       title="It is not known how things are right now."
       text={`At ${f.timeOfDay(state.heardAt)}: ${verdict.title} Nothing can be changed from here until the connection is back.`}
     />
-  );
-}
-
-function Figure({
-  name,
-  value,
-  unit,
-  more,
-  warn = false,
-}: {
-  readonly name: string;
-  readonly value: string;
-  readonly unit?: string;
-  readonly more: Children;
-  readonly warn?: boolean;
-}): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd class="v">
-        {value}
-        {unit !== undefined && <small>{unit}</small>}
-      </dd>
-      <dd class={warn ? "d warn" : "d"}>{more}</dd>
-    </div>
   );
 }
 
@@ -167,7 +144,12 @@ function Figures({ overview: { figures, queues } }: { readonly overview: Overvie
         name="Running"
         value={f.count(figures.running)}
         unit={`of ${f.count(figures.slots)}`}
-        more={`${f.plural(figures.workers, "worker")}, ${f.plural(builds, "build")}`}
+        more={
+          <>
+            {f.plural(figures.workers, "worker")},{" "}
+            <a href={to("builds")}>{f.plural(builds, "build")}</a>
+          </>
+        }
       />
       <Figure
         name="Failed, last hour"
@@ -296,6 +278,7 @@ function Charts({
         write={f.count}
         worded
         empty="No job has ended in this time. Deploys and crashes are marked here."
+        jobsOf={(at, until) => to("jobs", endedIn(at, until))}
       />
       <Chart
         {...common}
@@ -309,6 +292,12 @@ function Charts({
         scale={logarithmic}
         write={f.span}
         empty="No job has started in this time."
+        jobsOf={(at, until) =>
+          to("jobs", {
+            startedSince: new Date(at).toISOString(),
+            startedUntil: new Date(until).toISOString(),
+          })
+        }
       />
       <Chart
         {...common}
@@ -327,6 +316,7 @@ function Charts({
         scale={linear}
         write={f.count}
         empty="No job has failed in this time."
+        jobsOf={(at, until) => to("jobs", { status: "failed", ...endedIn(at, until) })}
       />
     </section>
   );

@@ -25,12 +25,33 @@ export async function buildsOf(
   return new Map(rows.map(({ id, version }) => [id, version]));
 }
 
-/** Newest first. A version made of the start time of a process names no build. */
+/**
+ * Newest first, with those that workers run now: they are recorded when a minute is folded. A version made of the start time of
+ * a process names no build.
+ */
 export async function buildsSeen(engine: Engine): Promise<BuildSeen[]> {
-  const rows = await engine.all<BuildSeen>(sql`
+  const recorded = await engine.all<BuildSeen>(sql`
     select version as build, first_at as "firstAt", last_at as "lastAt"
       from holdfast.build
-     order by first_at desc, version
+     order by first_at desc
      limit ${BUILDS_MAX}`);
-  return rows.filter(({ build }) => isKnownVersion(build));
+  const running = await engine.all<BuildSeen>(sql`
+    select version as build, min(started_at) as "firstAt", max(heartbeat_at) as "lastAt"
+      from holdfast.worker
+     where status <> 'stopped'
+     group by version
+     order by min(started_at) desc
+     limit ${BUILDS_MAX}`);
+  const all = new Map(recorded.map((one) => [one.build, one]));
+  for (const one of running) {
+    const { firstAt, lastAt } = all.get(one.build) ?? one;
+    all.set(one.build, {
+      build: one.build,
+      firstAt: Math.min(firstAt, one.firstAt),
+      lastAt: Math.max(lastAt, one.lastAt),
+    });
+  }
+  return [...all.values()]
+    .filter(({ build }) => isKnownVersion(build))
+    .toSorted((a, b) => b.firstAt - a.firstAt || (a.build < b.build ? -1 : 1));
 }

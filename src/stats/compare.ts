@@ -62,7 +62,8 @@ export function changeOf(now: Compared, before: Compared | null): Change {
   const durations = timesOf(now, before);
   const is = failures.is === "same" ? durations.is : failures.is;
   const said = [failures.text, durations.text].filter((text) => text !== "");
-  return { ...change, is, text: `Since build ${now.build} it ${said.join(", and ")}.` };
+  const [first = "", ...rest] = `${said.join(", and ")} since build ${now.build}.`;
+  return { ...change, is, text: first.toUpperCase() + rest.join("") };
 }
 
 interface Part {

@@ -206,7 +206,10 @@ export async function buildView(engine: Engine, build: string): Promise<BuildVie
     lastAt: found.lastAt,
     before: before[0] ?? null,
     ...figuresOf(own),
-    tasks: tasks.toSorted(worstFirst).slice(0, SHOWN_MAX),
+    tasks: tasks
+      .filter(({ attempts }) => attempts > 0)
+      .toSorted(worstFirst)
+      .slice(0, SHOWN_MAX),
   };
 }
 

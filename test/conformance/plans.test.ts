@@ -219,8 +219,8 @@ const verbs: Readonly<
       await errorKinds.list({ ...wanted, since: Date.now() - 48 * 3_600_000 });
       await errorKinds.list({ state: "open", task: "mail.send", limit: 10 });
     },
-    // There are as many as deployments.
-    reads: ["build"],
+    // There are as many as deployments, and as workers of a week.
+    reads: ["build", "worker"],
   },
   "reading and pruning minutes": {
     run: async (store) => {

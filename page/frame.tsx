@@ -251,7 +251,7 @@ function Top({
   const { name, role } = who.principal;
   return (
     <header class="top">
-      <Find />
+      <Find pages={NAV.flat()} />
       <div class="line push">
         <Liveness />
         <Btn
@@ -337,7 +337,7 @@ const KEYS: readonly (readonly [string, readonly (readonly [string, string])[]])
   [
     "Anywhere",
     [
-      ["Search, or paste an id", "/"],
+      ["Search, go, act", "/ ctrl-k"],
       ["Freeze, go live", "f"],
       ["Light, dark", "t"],
       ["This list", "?"],

@@ -1,7 +1,6 @@
 /** Toasts and questions, drawn above the page. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { sentence } from "./api.ts";
 import { Clock } from "./clock.tsx";
 import { refresh } from "./live.ts";
 import {
@@ -14,8 +13,9 @@ import {
   type Toast,
   toasts,
 } from "./notices.ts";
-import { Btn, Note } from "./parts.tsx";
+import { Btn } from "./parts.tsx";
 import { useStore } from "./store.ts";
+import { Problem, SubmitButton, useSubmit } from "./submit.tsx";
 import "./notice-view.css";
 
 export function Toasts(): JSX.Element {
@@ -93,8 +93,6 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
   const { title, body, fields = [], reason = false, danger = false, wide = false } = one;
   const box = useRef<HTMLDialogElement>(null);
   const [answers, setAnswers] = useState<Answers>(() => initial(one));
-  const [problem, setProblem] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
   const confirm = useConfirm(one, answers);
   const isOff = confirm === null || confirm === undefined;
   useEffect(() => {
@@ -104,20 +102,12 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
   }, []);
   const set = (name: string, value: string | boolean): void =>
     setAnswers({ ...answers, [name]: value });
-  const run = async (): Promise<void> => {
-    if (busy || isOff) return;
-    setBusy(true);
-    setProblem(null);
-    try {
-      await one.run(answers);
-      if (question.value === one) leave();
-      refresh();
-    } catch (error) {
-      setProblem(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+  const submission = useSubmit(async () => {
+    if (isOff) return;
+    await one.run(answers);
+    if (question.value === one) leave();
+    refresh();
+  });
   const all = reason ? [...fields, REASON] : fields;
   return (
     <dialog
@@ -126,13 +116,7 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
       aria-labelledby="ask-h"
       onClose={leave}
     >
-      <form
-        class="stack tight"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run();
-        }}
-      >
+      <form class="stack tight" onSubmit={submission.submit}>
         <h2 id="ask-h" class="vh">
           {title}
         </h2>
@@ -146,17 +130,12 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
             first={at === 0}
           />
         ))}
-        {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
+        <Problem of={submission} />
         <div class="line acts-r">
           <Btn onClick={leave}>Leave it</Btn>
-          <button
-            type="submit"
-            class={`btn ${danger ? "danger" : "primary"}${busy ? " busy" : ""}`}
-            aria-disabled={isOff || undefined}
-            autofocus={all.length === 0}
-          >
+          <SubmitButton of={submission} danger={danger} off={isOff} autofocus={all.length === 0}>
             {confirm === undefined ? "Counting …" : (confirm ?? "No job matches")}
-          </button>
+          </SubmitButton>
         </div>
       </form>
     </dialog>

@@ -1,11 +1,13 @@
-/** The box on top: finds pages of things by id, key, tag or name. */
+/** The box on top: finds things by id, key, tag or name, goes to pages, and acts on what is named. */
 import type { JSX } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { FindResponse } from "./api.gen.ts";
 import { get } from "./client.ts";
+import { allCommands, beginsWith, type Command, commandsFor, type NamedPage } from "./commands.ts";
 import * as f from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { useKeys } from "./keys.ts";
+import { useMay, useRead } from "./live.ts";
 import { go, to, usePlace } from "./router.ts";
 import "./search.css";
 
@@ -58,8 +60,23 @@ async function answerTo(text: string, signal: AbortSignal): Promise<Answer> {
   return { text, hits };
 }
 
-/** All that is offered for a text, the most exact first. */
-function offersFor({ text, hits }: Answer): readonly Hit[] {
+type Offer = Hit | Command;
+
+/** Pages and actions that begin with a text stand above what is found, others below; searches stand last. */
+function offersFor(answer: Answer, commands: readonly Command[]): readonly Offer[] {
+  const { text } = answer;
+  const fitting = commandsFor(text, commands);
+  const [above, below] = [true, false].map((wanted) =>
+    fitting.filter((one) => beginsWith(one, text) === wanted),
+  );
+  const hits = hitsFor(answer);
+  const found = hits.filter(({ kind }) => !SEARCHES.has(kind));
+  const searches = hits.filter(({ kind }) => SEARCHES.has(kind));
+  return [...(above ?? []), ...found, ...(below ?? []), ...searches];
+}
+
+/** What is found for a text, the most exact first. */
+function hitsFor({ text, hits }: Answer): readonly Hit[] {
   // A whole id is a job's, if nothing else has it: its page says whether there is one.
   if (WHOLE_ID.test(text)) {
     const id = text.toLowerCase();
@@ -83,7 +100,7 @@ function offersFor({ text, hits }: Answer): readonly Hit[] {
 
 const IS_NUMBERED = /^\S*\d\S*$/;
 
-const SEARCHES: ReadonlySet<Hit["kind"]> = new Set(["keys", "input", "error"]);
+const SEARCHES: ReadonlySet<Offer["kind"]> = new Set(["keys", "input", "error"]);
 
 /** What is found for a text, a moment after the last key, and at once when it is asked for. */
 function useAnswer(text: string): { answer: Answer | null; now: () => Promise<Answer | null> } {
@@ -116,7 +133,7 @@ function useAnswer(text: string): { answer: Answer | null; now: () => Promise<An
   return { answer: answer?.text === text ? answer : null, now: ask };
 }
 
-export function Find(): JSX.Element {
+export function Find({ pages }: { readonly pages: readonly NamedPage[] }): JSX.Element {
   const { path } = usePlace();
   const box = useRef<HTMLInputElement>(null);
   const [text, setText] = useState("");
@@ -125,18 +142,28 @@ export function Find(): JSX.Element {
   const { answer, now } = useAnswer(wanted);
   const isJobs = path[0] === "jobs" && path.length === 1;
   useKeys(isJobs ? {} : { "/": () => box.current?.focus() });
-  const all = wanted === "" ? [] : offersFor(answer ?? { text: wanted, hits: [] });
-  const open = (hit: Hit | undefined): void => {
-    if (hit === undefined) return;
+  useControlK(() => box.current?.focus());
+  const { data: overview } = useRead("overview");
+  const { operator } = useMay();
+  const commands = allCommands(pages, { overview, operator });
+  const all = wanted === "" ? [] : offersFor(answer ?? { text: wanted, hits: [] }, commands);
+  const open = (offer: Offer | undefined): void => {
+    if (offer === undefined) return;
     setText("");
     box.current?.blur();
-    go(PLACES[hit.kind](hit.id));
+    if ("run" in offer) offer.run();
+    else go(PLACES[offer.kind](offer.id));
   };
   /** What stands on top may change until the answer to this text is there. */
   const openChosen = async (): Promise<void> => {
     if (wanted === "") return;
+    const chosen = all[at];
+    if (chosen !== undefined && "run" in chosen && beginsWith(chosen, wanted)) {
+      open(chosen);
+      return;
+    }
     const found = answer ?? (await now());
-    if (found !== null) open(offersFor(found)[answer === null ? 0 : at]);
+    if (found !== null) open(offersFor(found, commands)[answer === null ? 0 : at]);
   };
   /** A person who came back in the meantime is writing. */
   const clear = (): void => {
@@ -186,21 +213,35 @@ export function Find(): JSX.Element {
         aria-label="Found"
         hidden={all.length === 0}
       >
-        {all.map((hit, index) => (
+        {all.map((offer, index) => (
           <li
-            key={`${hit.kind} ${hit.id}`}
+            key={"run" in offer ? offer.text : `${offer.kind} ${offer.id}`}
             id={`hit-${index}`}
             role="option"
             aria-selected={index === at}
-            onPointerDown={() => open(hit)}
+            onPointerDown={() => open(offer)}
           >
-            <Icon name={SEARCHES.has(hit.kind) ? "search" : "right"} />
-            <span class="clip">{told(hit, wanted)}</span>
-            <span class="push">{SEARCHES.has(hit.kind) ? "search" : hit.kind}</span>
-            {hit.kind === "job" && <span class="mono faint hide-sm">{f.shortId(hit.id)}</span>}
+            <Icon name={SEARCHES.has(offer.kind) ? "search" : "right"} />
+            <span class="clip">{"run" in offer ? offer.text : told(offer, wanted)}</span>
+            <span class="push">{SEARCHES.has(offer.kind) ? "search" : offer.kind}</span>
+            {offer.kind === "job" && <span class="mono faint hide-sm">{f.shortId(offer.id)}</span>}
           </li>
         ))}
       </ul>
     </div>
   );
+}
+
+/** Works while single keys are off, and on the list of jobs, whose own box has `/`. */
+function useControlK(focus: () => void): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      if (event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      if (document.querySelector("dialog[open]") !== null) return;
+      event.preventDefault();
+      focus();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
 }

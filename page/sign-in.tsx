@@ -1,11 +1,11 @@
 /** Signing in with a token, and out. The token is sent once; a cookie that no script can read stands for it. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { sentence } from "./api.ts";
 import { post } from "./client.ts";
 import { Mark } from "./icons.tsx";
 import { closeStream, openStream, readSession, session } from "./live.ts";
-import { Btn, type Children, Note } from "./parts.tsx";
+import { Btn, type Children } from "./parts.tsx";
+import { Problem, SubmitButton, useSubmit } from "./submit.tsx";
 import "./sign-in.css";
 
 export async function signOut(): Promise<void> {
@@ -72,30 +72,14 @@ export function SessionEnded({ state }: { readonly state: "out" | "unnamed" }): 
 
 function TokenForm({ children }: { readonly children: Children }): JSX.Element {
   const [token, setToken] = useState("");
-  const [problem, setProblem] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
-  const enter = async (): Promise<void> => {
-    if (busy || token.trim() === "") return;
-    setBusy(true);
-    try {
-      session.set(await post("session", { token: token.trim() }));
-      setProblem(null);
-      openStream();
-      await readSession();
-    } catch (error) {
-      setProblem(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+  const submission = useSubmit(async () => {
+    if (token.trim() === "") return;
+    session.set(await post("session", { token: token.trim() }));
+    openStream();
+    await readSession();
+  });
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void enter();
-      }}
-    >
+    <form class="stack" onSubmit={submission.submit}>
       {children}
       <div class="field">
         <label for="token">Token</label>
@@ -110,10 +94,8 @@ function TokenForm({ children }: { readonly children: Children }): JSX.Element {
           onInput={(event) => setToken(event.currentTarget.value)}
         />
       </div>
-      {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
-      <button type="submit" class={busy ? "btn primary busy" : "btn primary"}>
-        Sign in
-      </button>
+      <Problem of={submission} />
+      <SubmitButton of={submission}>Sign in</SubmitButton>
       <p class="sm dim">
         No token? On a machine with the database:
         <br />

@@ -2,14 +2,14 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { EnqueueOptions, TaskInfo } from "../api.gen.ts";
-import { sentence } from "../api.ts";
 import { post } from "../client.ts";
 import * as f from "../format.ts";
 import { useMay, useRead } from "../live.ts";
 import { FieldView } from "../notice-view.tsx";
 import { type Answers, type Field, toast } from "../notices.ts";
-import { Crumbs, Empty, Head, Note, Panel, Seg, Shown, Tag } from "../parts.tsx";
+import { Crumbs, Empty, Head, Panel, Seg, Shown, Tag } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
+import { Problem, SubmitButton, useSubmit } from "../submit.tsx";
 import { parsed } from "./json-text.ts";
 import { answersOf, defaults, fieldsOf, inputOf } from "./payload-fields.ts";
 import { TaskInputs } from "./task-inputs.tsx";
@@ -70,34 +70,18 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
   const fields = fieldsOf(task?.schema ?? null);
   const asJson = fields === null || query.get("as") === "json";
   const [answers, setAnswers] = useState<Answers>({});
-  const [problem, setProblem] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
   const set = (field: string, value: string | boolean): void =>
     setAnswers({ ...answers, [field]: value });
   const use = (input: unknown): void =>
     setAnswers({ ...answers, json: JSON.stringify(input, null, 2), ...answersOf(input) });
-  const send = async (): Promise<void> => {
-    if (busy) return;
-    setBusy(true);
-    try {
-      const input = asJson
-        ? parsed(String(answers["json"] ?? NO_INPUT))
-        : inputOf(task?.schema ?? {}, { ...defaults(fields ?? []), ...answers });
-      await enqueue(name, input, optionsOf(answers));
-    } catch (error) {
-      setProblem(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+  const submission = useSubmit(async () => {
+    const input = asJson
+      ? parsed(String(answers["json"] ?? NO_INPUT))
+      : inputOf(task?.schema ?? {}, { ...defaults(fields ?? []), ...answers });
+    await enqueue(name, input, optionsOf(answers));
+  });
   return (
-    <form
-      class="cols-side"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
+    <form class="cols-side" onSubmit={submission.submit}>
       <div class="stack">
         <Panel
           title="Task and payload"
@@ -121,11 +105,9 @@ function Form({ tasks }: { readonly tasks: readonly TaskInfo[] }): JSX.Element {
                 />
               ))
             )}
-            {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
+            <Problem of={submission} />
             <div class="line">
-              <button type="submit" class={busy ? "btn primary busy" : "btn primary"}>
-                Enqueue
-              </button>
+              <SubmitButton of={submission}>Enqueue</SubmitButton>
             </div>
           </div>
         </Panel>

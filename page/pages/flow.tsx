@@ -216,31 +216,36 @@ function Jobs({ flow }: { readonly flow: FlowDetails }): JSX.Element {
 
 function columnsOf(jobs: readonly FlowJob[]): readonly (Column<FlowJob> | false)[] {
   const names = new Map(jobs.map((job) => [job.id, nameOf(job)]));
+  const becauseOf = ({ endedBy, error }: FlowJob): Children =>
+    endedBy === null ? (
+      error
+    ) : (
+      <>
+        follows <JobLink id={endedBy}>{names.get(endedBy) ?? f.shortId(endedBy)}</JobLink>
+      </>
+    );
   return [
     { name: "State", width: 120, narrow: 104, cell: ({ status }) => <State status={status} /> },
     {
       name: "Job",
       cell: (job) => (
-        <span class="name">
-          <JobLink id={job.id}>{nameOf(job)}</JobLink>
-        </span>
+        <>
+          <span class="name">
+            <JobLink id={job.id}>{nameOf(job)}</JobLink>
+          </span>
+          <span class="sub">{becauseOf(job)}</span>
+        </>
       ),
     },
     jobs.some(({ endedBy, error }) => endedBy !== null || error !== null) && {
       name: "Because",
+      hide: "sm",
       width: "34%",
       look: "dim",
-      cell: ({ endedBy, error }) =>
-        endedBy === null ? (
-          error
-        ) : (
-          <>
-            follows <JobLink id={endedBy}>{names.get(endedBy) ?? f.shortId(endedBy)}</JobLink>
-          </>
-        ),
+      cell: becauseOf,
     },
-    { name: "Task", hide: "sm", look: "dim", cell: ({ task }) => task },
-    { name: "Queue", hide: "sm", look: "dim", cell: ({ queue }) => queue },
+    { name: "Task", hide: "md", look: "dim", cell: ({ task }) => task },
+    { name: "Queue", hide: "md", look: "dim", cell: ({ queue }) => queue },
     {
       name: "Waits for",
       align: "end",

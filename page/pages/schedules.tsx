@@ -116,7 +116,7 @@ function ScheduleTable({
 }
 
 const COLUMNS: readonly Column<ListedSchedule>[] = [
-  { name: "Schedule", min: 144, cell: (schedule) => <Name schedule={schedule} /> },
+  { name: "Schedule", min: 136, cell: (schedule) => <Name schedule={schedule} /> },
   {
     name: "When",
     hide: "sm",

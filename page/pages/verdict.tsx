@@ -17,6 +17,8 @@ interface Verdict {
   readonly look: Look;
   readonly title: string;
   readonly text: Children;
+  /** What else is wrong. */
+  readonly also?: Children;
   readonly acts?: Children;
 }
 
@@ -27,13 +29,14 @@ const ICONS: Readonly<Record<Look, IconName>> = {
   "v-none": "info",
 };
 
-export function VerdictView({ look, title, text, acts }: Verdict): JSX.Element {
+export function VerdictView({ look, title, text, also, acts }: Verdict): JSX.Element {
   return (
     <section class={`verdict ${look}`} aria-label="How things are">
       <Icon name={ICONS[look]} />
       <div>
         <h1>{title}</h1>
         <p>{text}</p>
+        {also}
       </div>
       {acts !== undefined && <div class="acts">{acts}</div>}
     </section>
@@ -47,17 +50,81 @@ export function verdictOf(overview: Overview): Verdict {
     if (overview.isEmpty) return emptyVerdict(overview);
     return { look: "v-ok", title: "All is well.", text: factsOf(overview) };
   }
-  const also = others.length === 0 ? null : `Also: ${others.map(({ brief }) => brief).join(", ")}.`;
   return {
     look: worst.isBad ? "v-bad" : "v-warn",
     title: worst.title,
     text: (
       <>
-        {why(worst, overview)} {also ?? factsOf(overview)}
+        {why(worst, overview)} {others.length === 0 && factsOf(overview)}
       </>
     ),
+    ...(others.length > 0 && { also: <Also findings={others} overview={overview} /> }),
     acts: actsOf(worst, overview),
   };
+}
+
+/** Each leads to where it is mended; what one press mends has its button here. */
+function Also({
+  findings,
+  overview,
+}: {
+  readonly findings: readonly StatusFinding[];
+  readonly overview: Overview;
+}): JSX.Element {
+  return (
+    <ul class="also" aria-label="Also">
+      {findings.map((finding) => (
+        <li key={finding.kind} title={finding.title}>
+          {findings[0] === finding && "Also: "}
+          <Place finding={finding} />
+          <Mend finding={finding} overview={overview} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Place({ finding }: { readonly finding: StatusFinding }): JSX.Element {
+  const { kind, brief, queues } = finding;
+  const [queue] = queues;
+  const href =
+    kind === "failed"
+      ? to("jobs", { status: "failed" })
+      : ["critical", "warning", "info", "silenced"].includes(kind)
+        ? to("alerts")
+        : ["no-worker", "silent"].includes(kind)
+          ? to("workers")
+          : queue === undefined || queues.length > 1
+            ? to("queues")
+            : to(["queues", queue]);
+  return <a href={href}>{brief}</a>;
+}
+
+function Mend({
+  finding: { kind, queues },
+  overview,
+}: {
+  readonly finding: StatusFinding;
+  readonly overview: Overview;
+}): JSX.Element | null {
+  const row = rowOf(queues[0], overview);
+  if (kind === "all-paused") {
+    return (
+      <Act kind="quiet" onClick={() => askResumeAll(overview.queues)}>
+        Resume…
+      </Act>
+    );
+  }
+  if ((kind !== "paused" && kind !== "paused-idle") || row === undefined) return null;
+  return (
+    <Act
+      kind="quiet"
+      title={`Resume queue ${row.queue}`}
+      onClick={() => askResume(row.queue, row.counts.pending)}
+    >
+      Resume…
+    </Act>
+  );
 }
 
 /** What is behind it. */

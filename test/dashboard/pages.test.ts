@@ -54,6 +54,23 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
     assert.deepEqual(findings, []);
   });
 
+  test("the first load is small, and an open page hardly takes any bytes", async () => {
+    const page = await dashboard.page("audit");
+    const browser = await page.context().newCDPSession(page);
+    await browser.send("Network.enable");
+    await browser.send("Network.setCacheDisabled", { cacheDisabled: true });
+    let bytes = 0;
+    browser.on("Network.loadingFinished", ({ encodedDataLength: all }) => void (bytes += all));
+    await page.goto(dashboard.url);
+    await page.locator(".figs").waitFor();
+    await page.waitForTimeout(500);
+    assert.ok(bytes > 30_000 && bytes < 150_000, `${bytes} bytes`);
+    bytes = 0;
+    await page.waitForTimeout(6_000);
+    assert.ok(bytes > 0 && bytes / 6 < 2_000, `${bytes / 6} bytes a second`);
+    await dashboard.closePages();
+  });
+
   test("nothing is wider than a phone", async () => {
     const views = viewsOf(dashboard.shop);
     const page = await dashboard.page("", { viewport: { width: 375, height: 812 } });

@@ -127,6 +127,16 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
     await find("nothing has this name", /jobs\?error=nothing/);
     const unknown = "01890000-0000-7000-8000-000000000000";
     await find(unknown, new RegExp(`jobs/${unknown}$`));
+    // Pages and actions that begin with the text are there at once.
+    await find("audi", /\/audit$/);
+    await page.locator("h1").waitFor();
+    await page.keyboard.press("Control+k");
+    await page.locator("input:focus").waitFor();
+    await page.keyboard.type("resume queue mail");
+    await page.getByRole("option", { name: /^Resume queue mail…/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Resume queue mail?" }).waitFor();
+    await page.keyboard.press("Escape");
     await dashboard.closePages();
     dashboard.complaints.length = 0; // The job that is not there is 404, which the browser logs.
   });

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import type { ContendedLock } from "../api.gen.ts";
 import * as f from "../format.ts";
-import { type Data } from "../live.ts";
+import type { Data } from "../live.ts";
 import { Act, Ago, Empty, Lasting, Panel, Shown } from "../parts.tsx";
 import { to } from "../router.ts";
 import { type Column, Table } from "../table.tsx";
@@ -33,7 +33,7 @@ export function ContendedPanel({
 const COLUMNS: readonly Column<ContendedLock>[] = [
   {
     name: "Key",
-    min: 160,
+    min: 128,
     cell: ({ key }) => (
       <a class="name mono clip" href={to("locks", { key })}>
         {key}
@@ -45,10 +45,11 @@ const COLUMNS: readonly Column<ContendedLock>[] = [
     name: "Held",
     align: "end",
     width: 96,
+    narrow: 80,
     cell: ({ holder }) =>
       holder === null ? <span class="faint">–</span> : <Lasting since={holder.acquiredAt} />,
   },
-  { name: "Waiting", min: 160, cell: (lock) => <Waiters of={lock} /> },
+  { name: "Waiting", min: 128, cell: (lock) => <Waiters of={lock} /> },
   {
     name: "Timed out, 1 h",
     align: "end",
@@ -64,9 +65,9 @@ const COLUMNS: readonly Column<ContendedLock>[] = [
   {
     name: "Action",
     heading: null,
+    hide: "md",
     align: "end",
-    width: 104,
-    narrow: 96,
+    width: 120,
     cell: ({ holder }) =>
       holder !== null && (
         <Act kind="quiet" onClick={() => askRelease(holder)}>

@@ -340,8 +340,8 @@ function HeldTable({ locks }: { readonly locks: readonly Lock[] }): JSX.Element 
           name: "Action",
           heading: null,
           align: "end",
-          width: 104,
-          narrow: 96,
+          width: 120,
+          narrow: 100,
           cell: (lock) => (
             <Act kind="quiet" onClick={() => askRelease(lock)}>
               Release…
@@ -394,7 +394,7 @@ const TYPE_COLUMNS: readonly Column<LockType>[] = [
     hide: "sm",
     align: "end",
     look: "dim",
-    width: 88,
+    width: 96,
     cell: ({ heldMsMax }) => f.span(heldMsMax),
   },
 ];

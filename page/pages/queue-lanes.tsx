@@ -84,11 +84,12 @@ function columnsOf(
   operator: boolean,
 ): readonly (Column<Lane> | false)[] {
   return [
-    { name: "Lane", min: 144, cell: (one) => <LaneName queue={queue} of={one} /> },
+    { name: "Lane", min: 128, cell: (one) => <LaneName queue={queue} of={one} /> },
     {
       name: "Share",
       hide: "sm",
       width: 128,
+      narrow: 96,
       cell: ({ pending }) => (
         <Gauge
           share={total.pending === 0 ? 0 : pending / total.pending}
@@ -101,6 +102,7 @@ function columnsOf(
       name: "Pending",
       align: "end",
       width: 88,
+      narrow: 72,
       cell: (one) => <span class={one.pending === 0 ? "faint" : ""}>{atLeast(one)}</span>,
     },
     {
@@ -108,13 +110,16 @@ function columnsOf(
       hide: "sm",
       align: "end",
       width: 96,
+      narrow: 80,
       cell: ({ oldestPendingAt: since }) =>
         since === null ? <span class="faint">–</span> : <Lasting since={since} />,
     },
     {
       name: "Running",
+      hide: "sm",
       align: "end",
       width: 80,
+      narrow: 72,
       cell: ({ running }) => <Num value={running} />,
     },
     {
@@ -135,7 +140,8 @@ function columnsOf(
       name: "Action",
       heading: null,
       align: "end",
-      width: 104,
+      width: 120,
+      narrow: 104,
       cell: (one) => <LaneAct queue={queue} of={one} />,
     },
   ];

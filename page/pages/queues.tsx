@@ -176,8 +176,8 @@ const COLUMNS: readonly Column<OverviewQueue>[] = [
     name: "Action",
     heading: null,
     align: "end",
-    width: 104,
-    narrow: 96,
+    width: 120,
+    narrow: 100,
     cell: (queue) => (
       <Act
         {...(queue.paused === null ? { kind: "quiet" as const } : {})}
@@ -310,7 +310,7 @@ function LimitTable({
           heading: null,
           align: "end",
           width: 112,
-          narrow: 96,
+          narrow: 100,
           cell: (one) => (
             <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
               Change…

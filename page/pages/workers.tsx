@@ -24,12 +24,12 @@ import {
   Shown,
   Tag,
   Trouble,
-  WorkerLink,
 } from "../parts.tsx";
 import { Table } from "../table.tsx";
 import { to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { Blocked } from "./job-error.tsx";
+import { LostNote, sayLost } from "./lost-workers.tsx";
 import "./workers.css";
 
 /** An event loop that is held up for longer is worth a sentence. */
@@ -123,12 +123,6 @@ function sayAbout(workers: readonly Worker[], isStopped: boolean): string {
   return `${living}${more.length === 0 ? "" : ` ${f.listed(more)}.`}`;
 }
 
-/** Is a worker missing? */
-function sayLost(lost: readonly Worker[] | undefined): string {
-  if (lost === undefined) return "";
-  return lost.length === 0 ? " None was lost in the last hour." : "";
-}
-
 function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element {
   return (
     <section class="panel">
@@ -142,73 +136,6 @@ function NoWorkers({ isStopped }: { readonly isStopped: boolean }): JSX.Element 
         )}
       </Empty>
     </section>
-  );
-}
-
-const LOST_SHOWN_MAX = 8;
-
-/** How each of them was found dead. */
-const LOST: ReadonlyMap<string | null, string> = new Map([
-  ["gone", "process gone"],
-  ["stale", "no heartbeat"],
-  ["hung", "did not end in time"],
-]);
-
-/** Is a worker missing? A worker that is gone is in no list of those that are alive. */
-function LostNote({
-  workers,
-  alive,
-}: {
-  readonly workers: readonly Worker[];
-  readonly alive: readonly Worker[];
-}): JSX.Element | null {
-  if (workers.length === 0) return null;
-  const shown = workers
-    .toSorted((a, b) => (b.stoppedAt ?? 0) - (a.stoppedAt ?? 0))
-    .slice(0, LOST_SHOWN_MAX);
-  return (
-    <Note tone="warn">
-      <strong>{f.plural(workers.length, "worker")} lost in the last hour:</strong>{" "}
-      {shown.map((worker, at) => (
-        <span key={worker.id}>
-          {at > 0 && ", "}
-          <WorkerLink id={worker.id} /> (<HowLost worker={worker} alive={alive} />
-          {worker.stoppedAt !== null && (
-            <>
-              , <Ago at={worker.stoppedAt} word=" ago" />
-            </>
-          )}
-          )
-        </span>
-      ))}
-      {workers.length > shown.length && ` and ${f.count(workers.length - shown.length)} more`}.
-      Their jobs were taken back.
-    </Note>
-  );
-}
-
-/** A process that was only silent for too long goes on under another id. */
-function HowLost({
-  worker,
-  alive,
-}: {
-  readonly worker: Worker;
-  readonly alive: readonly Worker[];
-}): JSX.Element {
-  const { hostname, pid, type } = worker;
-  const again = alive.find(
-    (other) =>
-      other.id !== worker.id &&
-      other.hostname === hostname &&
-      other.pid === pid &&
-      other.type === type &&
-      other.startedAt >= worker.heartbeatAt,
-  );
-  if (again === undefined) return <>{LOST.get(worker.reason) ?? worker.reason}</>;
-  return (
-    <>
-      evicted for want of a heartbeat, goes on as <WorkerLink id={again.id} />
-    </>
   );
 }
 

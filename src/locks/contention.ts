@@ -195,6 +195,10 @@ function byTrouble(
   return b.waiting - a.waiting || b.timeouts - a.timeouts;
 }
 
+function sum(rows: readonly StoredWaitRow[], of: "waiting" | "timeouts"): number {
+  return rows.reduce((total, row) => total + row[of], 0);
+}
+
 /** By key, over all processes: the most waited for first. The holders are looked up for each. */
 export async function contendedLocks(
   rows: readonly StoredWaitRow[],
@@ -203,8 +207,6 @@ export async function contendedLocks(
 ): Promise<ContendedLock[]> {
   const all = [...Map.groupBy(rows, ({ key }) => key)].map(([key, theirs]) => {
     const waits = theirs.filter(({ waiting, silentMs }) => waiting > 0 && silentMs < SILENT_MS);
-    const sum = (some: readonly StoredWaitRow[], of: "waiting" | "timeouts"): number =>
-      some.reduce((total, row) => total + row[of], 0);
     const waiters = waits
       .map(({ owner, waiting, since }) => ({ owner, waiting, since }))
       .toSorted((a, b) => a.since - b.since);

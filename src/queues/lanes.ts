@@ -281,7 +281,7 @@ export function shownLanes(
 }
 
 /** The pause after a look, as a multiple of the time that it took. */
-const REST = 50;
+const REST = 20;
 
 /** Queues whose lanes are remembered. */
 const LOOKS_MAX = 100;
@@ -296,7 +296,7 @@ interface Look {
   until: number;
 }
 
-/** However many people look at a large queue, its lanes are counted in a fiftieth of the time. */
+/** However many people look at a large queue, its lanes are counted in a twentieth of the time. */
 export class LaneLooks {
   readonly #store: LanesStore;
   readonly #runtime: Runtime;

@@ -122,7 +122,11 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
     "job-buttons.tsx resolveEffect": [{ path: `jobs/${ids.doubt}`, press: [/^It happened…/] }],
     "release-lock.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
     "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
-    "queue-lanes.tsx askPauseLane": [{ path: `queues/${LANED}`, press: [/^Pause…/] }],
+    "queue-lanes.tsx askPauseLane": [{ path: `queues/${LANED}`, press: [/^Pause ${LANE}/] }],
+    "queue-lanes.tsx askResumeLane": [
+      { path: `queues/${LANED}`, press: [/^Resume/], prepare: lanePaused },
+    ],
+    "queue-lanes.tsx askWeight": [{ path: `queues/${LANED}`, press: [/^1×/] }],
     "saved-views.tsx askName": [{ path: failed, press: [/^Save view…/] }],
     "schedules.tsx askNew": [{ path: "schedules", press: [/^New schedule…/] }],
     "schedules.tsx askEdit": [{ path: `schedules/${ids.schedule}`, press: [/^Change…/] }],

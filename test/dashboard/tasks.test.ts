@@ -10,8 +10,10 @@ import { clockOf } from "../../page/format.ts";
 import { kindOf } from "../../src/core/error-kind.ts";
 import { sql, type Sql } from "../../src/database/sql.ts";
 import { missing } from "../support/servers.ts";
+import { newWorker, silence } from "../support/workers.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, TestServer } from "./browser.ts";
+import { rowsOf, sorted } from "./reading.ts";
 
 const CLICKS_MAX = 3;
 const HOUR_MS = 3_600_000;
@@ -298,6 +300,97 @@ describe("what an operator comes for", { skip: missing("chromium") }, () => {
     await hand.page.getByText("input has", { exact: true }).waitFor();
     await hand.page.getByText("1 found.").waitFor();
     assert.deepEqual(await listed(hand.page), wanted);
+    await desk.closePages();
+  });
+
+  test("which customer eats the queue? Its lane is paused", async () => {
+    for (const [lane, jobs] of [
+      ["acme", 9],
+      ["beta", 2],
+    ] as const) {
+      for (let at = 0; at < jobs; at += 1) {
+        await desk.holdfast.enqueue("mail.send", {}, { queue: "mail", lane });
+      }
+    }
+    const hand = new Hand(await desk.page());
+    await hand.open("mail", "mail");
+    const truth = await rows<{ lane: string; jobs: number }>(sql`
+      select lane, count(*) as jobs from holdfast.ready where queue = 'mail'
+       group by lane order by count(*) desc`);
+    assert.deepEqual(
+      sorted(await rowsOf(hand.page, "Lanes", ["Lane", "Pending", "Running"])),
+      sorted(truth.map(({ lane, jobs }) => [lane || "no lane", String(jobs), "0"])),
+    );
+    const [{ lane, jobs } = { lane: "", jobs: 0 }] = truth;
+    const all = truth.reduce((sum, one) => sum + one.jobs, 0);
+    await hand.page.getByText(`${lane} has ${jobs} of ${all} pending jobs`).waitFor();
+    const row = hand.page.getByRole("row", { name: /^acme/ });
+    await hand.click(row.getByRole("button", { name: "Pause…" }));
+    await hand.page.getByLabel("Why").fill("too many mails");
+    await hand.button("Pause acme");
+    await row.getByText("paused", { exact: true }).waitFor();
+    assert.deepEqual(
+      await rows(sql`
+        select name, pause_reason as reason from holdfast.queue_rule
+         where queue = 'mail' and paused_at is not null`),
+      [{ name: "acme", reason: "too many mails" }],
+    );
+    await desk.holdfast.queues.resume("mail", { lane: "acme" });
+    await desk.closePages();
+  });
+
+  test("which worker is sick, and is one missing?", async () => {
+    const { store } = desk.holdfast;
+    const [gone, blocked] = [newWorker({ type: "ghost" }), newWorker({ type: "images" })];
+    for (const worker of [gone, blocked]) await store.workers.register(worker);
+    await store.workers.closeDead({ ...silence, gone: [gone.id] });
+    await store.workers.move(blocked.id, { state: "running", reason: null });
+    await store.workers.noteBlocked(blocked.id, { ms: 4_200, stack: "at crunch (tasks.ts:12:3)" });
+    const hand = new Hand(await desk.page());
+    await hand.click(hand.page.getByRole("link", { name: / alive$/ }));
+    const lost = await rows<{ id: string }>(sql`
+      select id from holdfast.worker where status = 'stopped' and reason in ('gone', 'stale', 'hung')`);
+    assert.deepEqual(lost, [{ id: gone.id }]);
+    const note = hand.page.locator(".note").filter({ hasText: "1 worker lost in the last hour" });
+    await note.getByText("process gone").waitFor();
+    await note.locator(`a[title="${gone.id}"]`).waitFor();
+    const [sick] = await rows<{ id: string; stack: string }>(sql`
+      select id, blocked_stack as stack from holdfast.worker where blocked_ms > 0`);
+    const card = hand.page.locator("article.card", { hasText: "A task blocks its event loop" });
+    await hand.click(card.locator(`a[title="${sick?.id}"]`));
+    await hand.page
+      .getByText(sick?.stack ?? "")
+      .first()
+      .waitFor();
+    await store.workers.move(blocked.id, { state: "stopped", reason: "end of the test" });
+    await desk.closePages();
+  });
+
+  test("which lock is contended, who holds it and who waits?", async () => {
+    const { locks } = desk.holdfast;
+    const held = await locks.acquire("stock:7", { trace: "stock sync", ttl: "5m" });
+    await assert.rejects(locks.acquire("stock:7", { wait: 20 }));
+    const stop = new AbortController();
+    const waits = Array.from({ length: 2 }, () =>
+      locks.acquire("stock:7", { wait: "1m", signal: stop.signal }).catch(() => {}),
+    );
+    const hand = new Hand(await desk.page());
+    await hand.click(hand.page.locator("nav.rail").getByRole("link", { name: /^Locks/ }));
+    const say = "stock:7 is contended: 2 requests wait, 1 gave up in the last hour";
+    await hand.page.getByText(say).waitFor();
+    const [truth] = await rows<{ name: string; owner: string; waiting: number; timeouts: number }>(
+      sql`select l.name, l.owner, w.waiting, w.timeouts
+            from holdfast.lock l join holdfast.lock_wait w on w.name = l.name where w.waiting > 0`,
+    );
+    const columns = ["Key", "Held by", "Timed out, 1 h"];
+    assert.deepEqual(await rowsOf(hand.page, "Contended", columns), [
+      [truth?.name, `${truth?.owner}stock sync`, String(truth?.timeouts)],
+    ]);
+    const row = hand.page.getByRole("row", { name: /^stock:7/ }).first();
+    assert.match(await row.innerText(), new RegExp(`${truth?.waiting} since \\d+ s`));
+    stop.abort();
+    await Promise.all(waits);
+    await held.release();
     await desk.closePages();
   });
 });

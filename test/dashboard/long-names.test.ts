@@ -90,6 +90,21 @@ async function sessionEnds(page: Page): Promise<void> {
   );
 }
 
+/** The queue itself has a button of the same name. */
+async function pressInLanes(page: Page, name: RegExp): Promise<void> {
+  const lanes = page.locator('section:has(h2:text-is("Lanes"))');
+  await lanes.getByRole("button", { name }).first().click();
+}
+
+async function resumeLane(page: Page): Promise<void> {
+  const paused = { at: 1_800_000_000_000, by: "ada", reason: null };
+  await answers(page, /\/lanes$/, (found: { lanes: object[] }) => ({
+    ...found,
+    lanes: found.lanes.map((lane) => ({ ...lane, paused })),
+  }));
+  await pressInLanes(page, /^Resume…/);
+}
+
 /** By the function that asks: of each there must be one. */
 function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly Dialog[]> {
   const [failed, pending] = ["jobs?status=failed", "jobs?status=pending"];
@@ -122,12 +137,11 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
     "job-buttons.tsx resolveEffect": [{ path: `jobs/${ids.doubt}`, press: [/^It happened…/] }],
     "release-lock.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
     "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
-    "queue-lanes.tsx askPauseLane": [{ path: `queues/${LANED}`, press: [/^Pause ${LANE}/] }],
-    "queue-lanes.tsx askResumeLane": [
-      { path: `queues/${LANED}`, press: [/^Resume/], prepare: lanePaused },
+    "queue-lanes.tsx askPauseLane": [
+      { path: `queues/${LANED}`, press: [], prepare: (page) => pressInLanes(page, /^Pause…/) },
     ],
+    "queue-lanes.tsx askResumeLane": [{ path: `queues/${LANED}`, press: [], prepare: resumeLane }],
     "queue-lanes.tsx askWeight": [{ path: `queues/${LANED}`, press: [/^1×/] }],
-    "saved-views.tsx askName": [{ path: failed, press: [/^Save view…/] }],
     "schedules.tsx askNew": [{ path: "schedules", press: [/^New schedule…/] }],
     "schedules.tsx askEdit": [{ path: `schedules/${ids.schedule}`, press: [/^Change…/] }],
     "schedules.tsx askDelete": [{ path: `schedules/${ids.schedule}`, press: [/^Delete…/] }],

@@ -107,7 +107,7 @@ export class Deliveries {
     const { jobs } = this.#parts.store;
     const { dueInMs, leaseEndsInMs } = await jobs.upcoming();
     if (leaseEndsInMs !== null && leaseEndsInMs < -GRACE_MS) {
-      const limits = { graceMs: GRACE_MS, crashesMax: DELIVERY_ATTEMPTS_MAX, limit: AT_ONCE };
+      const limits = { graceMs: GRACE_MS, maxCrashes: DELIVERY_ATTEMPTS_MAX, limit: AT_ONCE };
       await jobs.reclaimExpired({ ...limits, queue: ALERT_QUEUE });
     }
     if (dueInMs !== null && dueInMs <= 0) await jobs.promoteDue({ limit: PROMOTE_MAX });

@@ -11,7 +11,7 @@ import {
   yesOrNo,
 } from "../config/kind.ts";
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { by, type Checked, optionsOf, shownNumber, whole } from "../core/options.ts";
 
 export const WEBHOOKS_MAX = 10;
@@ -152,14 +152,14 @@ export function alertSettings(options: AlertOptions = {}): AlertSettings {
   const settings = alertOptions.read(options, { field: "alerts" });
   const { canaryLate, canaryLost } = settings;
   if (canaryLost >= canaryLate) return settings;
-  throw new InvalidArgumentError({
-    field: "alerts.canaryLost",
-    problem: `must not be shorter than alerts.canaryLate (${formatMs(canaryLate)}): a canary is late before it is lost.`,
-  });
+  throw invalid(
+    "alerts.canaryLost",
+    `must not be shorter than alerts.canaryLate (${formatMs(canaryLate)}): a canary is late before it is lost.`,
+  );
 }
 
 function checkShare(field: string, share: number): number {
   if (typeof share === "number" && share > 0 && share < 1) return share;
   const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(share)}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }

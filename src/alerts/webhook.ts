@@ -10,7 +10,7 @@ import { BlockList, isIP, type LookupFunction } from "node:net";
 import { urlToHttpOptions } from "node:url";
 import { formatMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { ipv6Groups } from "../core/ip.ts";
 import {
   by,
@@ -179,10 +179,6 @@ function checkUrls(field: string, urls: readonly string[]): readonly string[] {
 function checkSecret(field: string, secret: string): string {
   if (checkText(field, secret).length >= SECRET_LENGTH_MIN) return secret;
   throw invalid(field, `must have at least ${SECRET_LENGTH_MIN} characters.`);
-}
-
-function invalid(field: string, problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem });
 }
 
 // One request to a webhook, and its answer.

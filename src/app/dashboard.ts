@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { BASE_PATH_ALLOWED, basePathIn } from "../core/base-path.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { by, needed, optionsOf, passed } from "../core/options.ts";
 import { type Role, roles } from "../core/role.ts";
 import { systemRuntime } from "../core/runtime.ts";
@@ -100,13 +100,12 @@ class PlainSender extends RequestSender {
 function checkBasePath(field: string, given: string): string {
   const path = typeof given === "string" ? basePathIn(given) : null;
   if (path !== null) return path;
-  throw new InvalidArgumentError({ field, problem: `must ${BASE_PATH_ALLOWED}.` });
+  throw invalid(field, `must ${BASE_PATH_ALLOWED}.`);
 }
 
 function checkPrincipal(field: string, given: DashboardOptions["principal"]) {
   if (typeof given === "function") return given;
-  const problem = "give a function that returns { name, role } for a request, or null.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, "give a function that returns { name, role } for a request, or null.");
 }
 
 /** How often the login may fail for an open stream, one time after the other: it is asked every 15 seconds. */

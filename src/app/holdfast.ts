@@ -5,7 +5,7 @@ import { AlertHistory } from "../alerts/history.ts";
 import { Audit } from "../audit/audit.ts";
 import { BulkActions } from "../bulk/bulk.ts";
 import type { Duration } from "../core/duration.ts";
-import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { ClosedError, invalid } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
 import { checkName } from "../core/name.ts";
@@ -109,8 +109,7 @@ const holdfastOptions = optionsOf<HoldfastOptions>()({
 
 function checkLogger(field: string, logger: Logger): Logger {
   if (LEVELS.every((level) => typeof logger?.[level] === "function")) return logger;
-  const problem = "must have debug, info, warn and error, such as a pino logger.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, "must have debug, info, warn and error, such as a pino logger.");
 }
 
 /**
@@ -300,7 +299,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.#checkOpen();
     const { pollMs } = subscribeOptions.read(options);
     if (typeof onPending !== "function") {
-      throw new InvalidArgumentError({ field: "onPending", problem: "pass a function to call." });
+      throw invalid("onPending", "pass a function to call.");
     }
     const subscription = new Subscription(this, {
       queue: checkName("queue", queue),

@@ -182,4 +182,5 @@ export type { Counters } from "../worker/reporter.ts";
 export type { ClientConfig } from "./holdfast.ts";
 export type { WorkerConfig } from "../worker/options.ts";
 export type { LogLevel } from "./settings.ts";
-export type { Rate, RuleKind } from "../limits/gates.ts";
+export type { RuleKind } from "../limits/gates.ts";
+export type { Rate } from "../limits/rates.ts";

@@ -6,7 +6,7 @@
  */
 import type { AddressInfo } from "node:net";
 import { BEARER_ALLOWED, isBearer, isGuessable, PORT_MAX } from "../config/kind.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { guardedLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { checkWhole } from "../core/options.ts";
@@ -106,10 +106,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
 function checkToken(token: string | undefined): string | null {
   if (token === undefined || token === "") return null;
   if (isBearer(token) && !isGuessable(token)) return token;
-  throw new InvalidArgumentError({
-    field: "HOLDFAST_TOKEN",
-    problem: `must be ${BEARER_ALLOWED}.`,
-  });
+  throw invalid("HOLDFAST_TOKEN", `must be ${BEARER_ALLOWED}.`);
 }
 
 /** Warns at every start without a token who may use the API. Probes and metrics never need one. */

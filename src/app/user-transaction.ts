@@ -1,6 +1,6 @@
 /** What an application does inside its own transaction: it exists if, and when, the application commits. */
 import type { Emitted, NewEvent } from "../core/event.ts";
-import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
+import { invalid, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -111,6 +111,6 @@ class WorkflowsWithin extends Workflows {
     if (this.#outside.isDeclared(workflow)) return;
     const problem =
       "it is not declared yet: await holdfast.workflows.declare() before the transaction begins.";
-    throw new InvalidArgumentError({ field: "workflow", problem });
+    throw invalid("workflow", problem);
   }
 }

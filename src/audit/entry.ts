@@ -1,6 +1,6 @@
 /** The lines of the audit log about operators. Lines about items are stored with these: see item.ts. */
 import { createHash } from "node:crypto";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
 import { checkWords, needed, optionsOf, passed } from "../core/options.ts";
 
@@ -161,8 +161,7 @@ export function operatorOf(options: OperatorOptions, newId: () => string): Opera
   const { actor, reason, trace } = options;
   if (actor !== undefined) return { id: newId(), ...checkOperator({ ...options, actor }) };
   if (reason === undefined && trace === undefined) return null;
-  const problem = "is missing: a reason and a trace are recorded with their actor.";
-  throw new InvalidArgumentError({ field: "actor", problem });
+  throw invalid("actor", "is missing: a reason and a trace are recorded with their actor.");
 }
 
 /** For actions that always belong to an operator, even without an actor. */

@@ -1,5 +1,5 @@
 /** Verifies the operators' chain and the chains of features, a page at a time, while other processes write. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { asking, type Check } from "../database/check.ts";
 import { sql } from "../database/sql.ts";
@@ -67,8 +67,7 @@ export interface Pruned {
 export function checkWitness(field: string, witness: Witness): Witness {
   checkWhole(`${field}.seq`, witness.seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
   if (/^[0-9a-f]{64}$/.test(witness.hash)) return witness;
-  const problem = "pass the head of an earlier verification: a number and a hash.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, "pass the head of an earlier verification: a number and a hash.");
 }
 
 /** Other chains, of a feature, such as one for each item. */

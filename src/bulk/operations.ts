@@ -1,6 +1,6 @@
 /** The verbs of bulk actions. Commands that start one by a filter and follow it are in command.ts. */
 import type { Redaction } from "../config/redaction.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { textOf } from "../core/job-query.ts";
 import { systemRuntime } from "../core/runtime.ts";
@@ -277,7 +277,7 @@ function refuseHidden({ isEmpty }: Redaction, { input }: BulkFilter): void {
   if (isEmpty || input === undefined) return;
   const problem =
     "cannot be used here, because inputs are redacted. List the jobs, and pass their ids.";
-  throw new InvalidArgumentError({ field: "filter.input", problem });
+  throw invalid("filter.input", problem);
 }
 
 const PREFIX_PAGE = 1_000;

@@ -1,5 +1,5 @@
 /** What a bulk action does, and to which jobs. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { finalStatuses, operatorActions, type Status } from "../core/job.ts";
 import { jobFieldNames } from "../core/job-query.ts";
 import { checkQueue } from "../core/name.ts";
@@ -138,28 +138,25 @@ function checkBulkFilter(given: BulkFilter): StoredFilter {
   if (checkBoolean("all", all)) return { ...checked, all };
   if (Object.keys(checked).length > 0) return checked;
   const problem = `name at least one of ${jobFieldNames.join(", ")}; or set all: true.`;
-  throw new InvalidArgumentError({ field: "filter", problem });
+  throw invalid("filter", problem);
 }
 
 function checkAction(request: BulkRequest): BulkAction {
   const action = (request as Partial<BulkRequest> | null)?.action;
   if (action !== undefined && bulkActions.includes(action)) return action;
-  const problem = `must be one of ${bulkActions.join(", ")}.`;
-  throw new InvalidArgumentError({ field: "action", problem });
+  throw invalid("action", `must be one of ${bulkActions.join(", ")}.`);
 }
 
 /** The statuses of the jobs that match. Throws if the action cannot change jobs of one of the wanted. */
 export function statusesOf(action: BulkAction, { status }: CheckedFilter): readonly Status[] {
   if (action === "delete" && status === undefined) {
-    const problem = `is required to delete jobs. Use ${finalStatuses.join(", ")}.`;
-    throw new InvalidArgumentError({ field: "status", problem });
+    throw invalid("status", `is required to delete jobs. Use ${finalStatuses.join(", ")}.`);
   }
   if (status === undefined) return DEFAULTS[action];
   const changeable = CHANGES[action];
   const wrong = status.find((one) => !changeable.includes(one));
   if (wrong === undefined) return status;
-  const problem = `${wrong} jobs cannot be ${DONE[action]}. Use ${changeable.join(", ")}.`;
-  throw new InvalidArgumentError({ field: "status", problem });
+  throw invalid("status", `${wrong} jobs cannot be ${DONE[action]}. Use ${changeable.join(", ")}.`);
 }
 
 /**

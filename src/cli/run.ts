@@ -3,7 +3,7 @@ import { watch } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { type Config, type Key, keys, settingOf, type Settings } from "../app/settings.ts";
 import { formatMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { systemRuntime, type Timer, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
@@ -149,7 +149,7 @@ function refuseMemory({ url }: Settings): void {
   if (url !== "sqlite::memory:") return;
   const problem =
     "an in-memory database belongs to a single process. Use a file, or run one process.";
-  throw new InvalidArgumentError({ field: "url", problem });
+  throw invalid("url", problem);
 }
 
 /** With --watch, a broken module is not an error: its processes wait until it is fixed. */

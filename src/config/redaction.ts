@@ -5,7 +5,7 @@
  * other data (`card.number`, `customers.*.email`, where * is any one field or element). What is hidden is replaced by a text
  * that says so. Workers always get the whole data.
  */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 
 export const HIDDEN = "[hidden by redaction]";
@@ -54,7 +54,7 @@ export class Redaction {
         wrong === undefined
           ? `has more than ${RULES_MAX} rules.`
           : `'${wrong}' is no rule. Give ${RULE_ALLOWED}.`;
-      throw new InvalidArgumentError({ field: "redact", problem });
+      throw invalid("redact", problem);
     }
     this.rules = rules;
     const split = rules.map((rule) => rule.trim().split("."));
@@ -163,7 +163,7 @@ function mapped(value: object, of: (value: unknown, name: string) => unknown): o
 
 function hiddenAt(field: string): InvalidArgumentError {
   const problem = `is '${HIDDEN}', which stands for a value that a redaction rule hides, and there is none at this place.`;
-  return new InvalidArgumentError({ field, problem });
+  return invalid(field, problem);
 }
 
 /** Whether a body has the text that stands for hidden values. */

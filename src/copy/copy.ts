@@ -8,7 +8,7 @@
  */
 import { type OperatorEntry, sha256, subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
-import { type HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { type HoldfastError, invalid } from "../core/errors.ts";
 import { writeOrLookUp } from "../database/database.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { applied, checkSchema, migrate } from "../database/migrate.ts";
@@ -71,8 +71,7 @@ export async function copyDatabase(parts: CopyParts): Promise<Copied> {
   const fingerprint = await fingerprintOf(from);
   await migrate(to);
   if (fingerprint === (await fingerprintOf(to))) {
-    const problem = "the source and the target are the same database.";
-    throw new InvalidArgumentError({ field: "target", problem });
+    throw invalid("target", "the source and the target are the same database.");
   }
   const found = await copyRow(to);
   if (found !== null && found.ended_at !== null && found.fingerprint === fingerprint) {

@@ -4,7 +4,7 @@
  * Inside the library a duration is a whole number of milliseconds and its name ends in `Ms`. Input such as "10m" is converted
  * once, at the edge, where the name of its option is known.
  */
-import { InvalidArgumentError } from "./errors.ts";
+import { InvalidArgumentError, invalid } from "./errors.ts";
 
 /** Milliseconds, or a string such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m". */
 export type Duration = number | string;
@@ -85,7 +85,7 @@ function outOfRange(
   ms: number,
 ): InvalidArgumentError {
   const problem = `must be at ${bound} ${ms} ms (${formatMs(ms)}); it is ${show(duration)}.`;
-  return new InvalidArgumentError({ field, problem });
+  return invalid(field, problem);
 }
 
 function show(given: unknown): string {

@@ -31,6 +31,10 @@ export class InvalidArgumentError extends HoldfastError {
   }
 }
 
+export function invalid(field: string, problem: string): InvalidArgumentError {
+  return new InvalidArgumentError({ field, problem });
+}
+
 /** An input that the schema of the task rejects. */
 export class InputRejectedError extends HoldfastError {
   readonly task: string;

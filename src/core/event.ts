@@ -1,6 +1,6 @@
 /** An event: emitted once for each key. Jobs wait for it. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { InvalidArgumentError } from "./errors.ts";
+import { invalid } from "./errors.ts";
 import { checkName } from "./name.ts";
 import { by, checkSchema, needed, optionsOf } from "./options.ts";
 
@@ -55,10 +55,7 @@ export function defineEvent<Payload = null>(definition: {
 export function defineEvent(definition: EventDefinition): EventType {
   const { name, payload = null } = eventOptions.read(definition);
   if (name.startsWith(OURS)) {
-    throw new InvalidArgumentError({
-      field: "name",
-      problem: "an event's name must not begin with '@'.",
-    });
+    throw invalid("name", "an event's name must not begin with '@'.");
   }
   return { name, payload };
 }

@@ -11,7 +11,7 @@
  * back they count on from the last one, and when the 4,096 ids of a millisecond are used up they
  * borrow the next millisecond.
  */
-import { HoldfastError, InvalidArgumentError } from "./errors.ts";
+import { HoldfastError, invalid } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
 const ID_LENGTH = 36;
@@ -90,8 +90,7 @@ export function isId(text: string): boolean {
 export function idTime(id: string): number {
   if (!isId(id)) {
     const shown = JSON.stringify(id).slice(0, ID_LENGTH + 2);
-    const problem = `${shown} is not an id (a UUIDv7 in lower case).`;
-    throw new InvalidArgumentError({ field: "id", problem });
+    throw invalid("id", `${shown} is not an id (a UUIDv7 in lower case).`);
   }
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
@@ -105,7 +104,7 @@ export function firstIdAt(ms: number): string {
 function timePrefix(ms: number): string {
   if (!Number.isInteger(ms) || ms < 0 || ms > MS_MAX) {
     const problem = `${ms} is not an instant that an id can hold: whole milliseconds from 0 to ${MS_MAX}.`;
-    throw new InvalidArgumentError({ field: "ms", problem });
+    throw invalid("ms", problem);
   }
   const hex = ms.toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7`;

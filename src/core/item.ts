@@ -1,5 +1,5 @@
 /** An item of a workflow as an application reads it, and the history of its changes. */
-import { InvalidArgumentError } from "./errors.ts";
+import { invalid } from "./errors.ts";
 import type { Json } from "./json.ts";
 
 /** The most levels of a tree of items, including the root. */
@@ -106,5 +106,5 @@ export function patched(data: unknown, patch: unknown): Fields {
 
 export function checkFields(field: string, value: unknown): Fields {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new InvalidArgumentError({ field, problem: "must be an object with named fields." });
+  throw invalid(field, "must be an object with named fields.");
 }

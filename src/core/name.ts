@@ -5,7 +5,7 @@
  * ends, no control characters, no invisible ones. Names are case-sensitive.
  */
 import { hasControl, hasInvisible, visible } from "./text.ts";
-import { InvalidArgumentError } from "./errors.ts";
+import { invalid } from "./errors.ts";
 import { checkList, checkWhole } from "./options.ts";
 
 export const NAME_LENGTH_MAX = 128;
@@ -37,10 +37,10 @@ export function isReserved(queue: string): boolean {
 /** Returns the name of a queue for jobs of an application, or throws InvalidArgumentError that names the field. */
 export function checkQueue(field: string, queue: string): string {
   if (!isReserved(checkName(field, queue))) return queue;
-  throw new InvalidArgumentError({
+  throw invalid(
     field,
-    problem: `'${queue}' is reserved: names that begin with '${RESERVED}' belong to Holdfast. Choose another name.`,
-  });
+    `'${queue}' is reserved: names that begin with '${RESERVED}' belong to Holdfast. Choose another name.`,
+  );
 }
 
 /** Returns the key of a job, or throws InvalidArgumentError that names the field. */
@@ -51,7 +51,7 @@ export function checkKey(field: string, key: string): string {
 /** The same rules with another length. */
 export function checkLabel(field: string, text: string, lengthMax: number): string {
   const problem = problemOf(text, lengthMax);
-  if (problem !== null) throw new InvalidArgumentError({ field, problem });
+  if (problem !== null) throw invalid(field, problem);
   return text;
 }
 
@@ -94,7 +94,7 @@ export function checkTags(field: string, tags: readonly string[]): readonly stri
   );
   if (known.size <= TAGS_MAX) return [...known].toSorted();
   const problem = `has ${known.size} tags; at most ${TAGS_MAX} are allowed.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }
 
 // The name of a task in its jobs: `order.ship`, or `order.ship@2` if the task has a version.
@@ -110,10 +110,10 @@ export const TASK_NAME = /^[^@]+(@[1-9]\d{0,5})?$/;
 /** Returns the name of a task of this version, or throws InvalidArgumentError that names the field. */
 export function taskName(name: string, version: number | null): string {
   if (checkName("name", name).includes(AT)) {
-    throw new InvalidArgumentError({
-      field: "name",
-      problem: `'${name}' contains '@', which separates the version: pass the version as { version }.`,
-    });
+    throw invalid(
+      "name",
+      `'${name}' contains '@', which separates the version: pass the version as { version }.`,
+    );
   }
   if (version === null) return name;
   return checkName(
@@ -125,10 +125,10 @@ export function taskName(name: string, version: number | null): string {
 /** Returns a name with or without version, or throws InvalidArgumentError that names the field. */
 export function checkTaskName(field: string, task: string): string {
   if (TASK_NAME.test(checkName(field, task))) return task;
-  throw new InvalidArgumentError({
+  throw invalid(
     field,
-    problem: `'${task}' is not the name of a task: '@' must be followed by a version, a number from 1.`,
-  });
+    `'${task}' is not the name of a task: '@' must be followed by a version, a number from 1.`,
+  );
 }
 
 /** The name without the version. Keys use it, so that two versions of a task do not do the same work twice. */

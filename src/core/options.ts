@@ -1,7 +1,7 @@
 /** Checks of arguments and options that several parts of the API share. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, DURATION_MS_MAX, toMs } from "./duration.ts";
-import { InvalidArgumentError } from "./errors.ts";
+import { type InvalidArgumentError, invalid } from "./errors.ts";
 import { isId } from "./id.ts";
 import { suggest } from "./text.ts";
 
@@ -17,8 +17,7 @@ function namesOf(options: object, around: Around | undefined): string[] {
     return Object.keys(options);
   const { field, example } = around ?? { field: "options" };
   const such = example === undefined ? "" : ` such as ${example}`;
-  const problem = `must be an object${such}, not ${shown(options)}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, `must be an object${such}, not ${shown(options)}.`);
 }
 
 /** A misspelt option that is ignored would be hard to find. */
@@ -33,7 +32,7 @@ function unknownOption(
     peerAdvice(name, known) ??
     (meant === null ? `The options are: ${names.join(", ")}.` : `Did you mean ${meant}?`);
   const problem = `there is no such option. ${advice}`;
-  return new InvalidArgumentError({ field: fieldIn(around, name), problem });
+  return invalid(fieldIn(around, name), problem);
 }
 
 /** The options of a call stand by themselves in a message. */
@@ -195,8 +194,7 @@ export function instant(least = 0): Option<Date | number, number> {
   return by((field, given) => {
     const at = given instanceof Date ? given.getTime() : given;
     if (Number.isSafeInteger(at) && at >= least && at <= INSTANT_MAX) return at;
-    const problem = "must be a valid Date, or whole milliseconds since 1970.";
-    throw new InvalidArgumentError({ field, problem });
+    throw invalid(field, "must be a valid Date, or whole milliseconds since 1970.");
   });
 }
 
@@ -204,7 +202,7 @@ export function instant(least = 0): Option<Date | number, number> {
 export function idOf(what: string): Option<string, string> {
   return by((field, given) => {
     if (typeof given === "string" && isId(given)) return given;
-    throw new InvalidArgumentError({ field, problem: `must be the id of ${what}.` });
+    throw invalid(field, `must be the id of ${what}.`);
   });
 }
 
@@ -310,15 +308,15 @@ export function checkWhole(
   range: { least: number; most: number },
 ): number {
   if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
-  throw new InvalidArgumentError({
+  throw invalid(
     field,
-    problem: `must be a whole number from ${range.least} to ${range.most}, not ${shownNumber(value)}.`,
-  });
+    `must be a whole number from ${range.least} to ${range.most}, not ${shownNumber(value)}.`,
+  );
 }
 
 export function checkBoolean(field: string, value: boolean): boolean {
   if (typeof value === "boolean") return value;
-  throw new InvalidArgumentError({ field, problem: `must be true or false, not ${shown(value)}.` });
+  throw invalid(field, `must be true or false, not ${shown(value)}.`);
 }
 
 function checkChoice<Word extends string>(
@@ -329,33 +327,31 @@ function checkChoice<Word extends string>(
   if (words.includes(value)) return value;
   const named = words.map((word) => JSON.stringify(word));
   const last = named.pop();
-  const problem = `must be ${named.length === 0 ? "" : `${named.join(", ")} or `}${last}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, `must be ${named.length === 0 ? "" : `${named.join(", ")} or `}${last}.`);
 }
 
 export function checkFunction<Given>(field: string, given: Given): Given {
   if (typeof given === "function") return given;
-  throw new InvalidArgumentError({ field, problem: "must be a function." });
+  throw invalid(field, "must be a function.");
 }
 
 export function checkText(field: string, value: string): string {
   if (typeof value === "string") return value;
-  throw new InvalidArgumentError({ field, problem: `must be text, not ${kindOf(value)}.` });
+  throw invalid(field, `must be text, not ${kindOf(value)}.`);
 }
 
 /** Text of a person, which every database must store and return unchanged. */
 export function checkWords(field: string, value: string, most: number): string {
   if (checkText(field, value).length > most) {
-    throw new InvalidArgumentError({ field, problem: `at most ${most} characters are allowed.` });
+    throw invalid(field, `at most ${most} characters are allowed.`);
   }
   if (value.isWellFormed() && !value.includes("\0")) return value;
-  const problem = "contains half of a character (a lone surrogate) or a null character.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, "contains half of a character (a lone surrogate) or a null character.");
 }
 
 export function checkList<Item>(field: string, value: readonly Item[]): readonly Item[] {
   if (Array.isArray(value)) return value as readonly Item[];
-  throw new InvalidArgumentError({ field, problem: `must be a list, not ${kindOf(value)}.` });
+  throw invalid(field, `must be a list, not ${kindOf(value)}.`);
 }
 
 export function checkSchema<Schema extends StandardSchemaV1 | null>(
@@ -365,7 +361,7 @@ export function checkSchema<Schema extends StandardSchemaV1 | null>(
   if (schema === null || typeof schema?.["~standard"]?.validate === "function") return schema;
   const problem =
     "this is not a Standard Schema. Use a schema of zod, valibot, arktype or a similar library.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }
 
 function kindOf(value: unknown): string {

@@ -4,7 +4,7 @@
  * Each report has a number, from 1 and without gaps. A reader that knows the last number it saw misses nothing and sees nothing
  * twice.
  */
-import { InvalidArgumentError } from "./errors.ts";
+import { InvalidArgumentError, invalid } from "./errors.ts";
 import type { Status } from "./job.ts";
 import { decode, encode, NotSerializableError, TooLargeError } from "./json.ts";
 import { checkName } from "./name.ts";
@@ -189,19 +189,16 @@ function progressOf(value: Progress): { share: number; done?: number; total?: nu
   if (typeof value === "number" && value >= 0 && value <= 1 + ROUNDING) {
     return { share: Math.min(1, value) };
   }
-  throw new InvalidArgumentError({
-    field: "value",
-    problem: `must be a number from 0 to 1, not ${shownNumber(value)}. For 25 of 100, pass { done: 25, total: 100 }.`,
-  });
+  throw invalid(
+    "value",
+    `must be a number from 0 to 1, not ${shownNumber(value)}. For 25 of 100, pass { done: 25, total: 100 }.`,
+  );
 }
 
 function countOf({ done, total }: { done: number; total: number }) {
   for (const [name, count] of Object.entries({ done, total })) {
     if (Number.isFinite(count) && count >= 0) continue;
-    throw new InvalidArgumentError({
-      field: `value.${name}`,
-      problem: `must be a number of at least 0, not ${shownNumber(count)}.`,
-    });
+    throw invalid(`value.${name}`, `must be a number of at least 0, not ${shownNumber(count)}.`);
   }
   // Totals are often estimates. More than the total counts as 1, and so does 0 of 0.
   return { share: done >= total ? 1 : done / total, done, total };

@@ -5,7 +5,7 @@
  * wait. Jobs that failed together because something was down come back spread out, not as one wave.
  */
 import { type Duration, formatMs, toMs } from "./duration.ts";
-import { HoldfastError, InvalidArgumentError } from "./errors.ts";
+import { HoldfastError, invalid } from "./errors.ts";
 import { by, duration, optionsOf, passed, shownNumber, whole } from "./options.ts";
 
 /** A retry policy with its defaults. */
@@ -92,8 +92,7 @@ function backoffOf(field: string, given: GivenBackoff) {
 
 function checkFactor(field: string, factor: number): number {
   if (typeof factor === "number" && factor >= 1 && factor <= FACTOR_MAX) return factor;
-  const problem = `must be a number from 1 to ${FACTOR_MAX}, not ${shownNumber(factor)}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, `must be a number from 1 to ${FACTOR_MAX}, not ${shownNumber(factor)}.`);
 }
 
 /** Of tasks that declare none, and of tasks that only their name is known of. */

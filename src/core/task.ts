@@ -8,7 +8,7 @@ import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Duration } from "./duration.ts";
-import { InvalidArgumentError } from "./errors.ts";
+import { InvalidArgumentError, invalid } from "./errors.ts";
 import type { EventType } from "./event.ts";
 import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
@@ -377,7 +377,7 @@ function isolationOf(checked: Checked<typeof isolationOptions.table>): Isolation
 
 function checkRun(field: string, run: Definition["run"]): Definition["run"] {
   if (typeof run === "function") return run;
-  throw new InvalidArgumentError({ field, problem: "a task needs a function to run." });
+  throw invalid(field, "a task needs a function to run.");
 }
 
 /** A missing input is stored as null. Parameters with a default value do not count in `length`: it applies to null, too. */
@@ -404,16 +404,10 @@ export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
   for (const task of checkTaskList(tasks)) {
     if (typeof task?.run !== "function" || typeof task.retry?.maxAttempts !== "number") {
-      throw new InvalidArgumentError({
-        field: "tasks",
-        problem: "pass tasks made with defineTask().",
-      });
+      throw invalid("tasks", "pass tasks made with defineTask().");
     }
     if (map.has(task.name)) {
-      throw new InvalidArgumentError({
-        field: "tasks",
-        problem: `two tasks are called '${task.name}'.`,
-      });
+      throw invalid("tasks", `two tasks are called '${task.name}'.`);
     }
     map.set(task.name, task);
   }
@@ -424,7 +418,7 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
   if (Array.isArray(tasks)) return tasks as AnyTask[];
   const isModule = typeof tasks === "object" && tasks !== null && !("run" in tasks);
   const advice = isModule ? ". For a module, pass Object.values(tasks)." : ", such as [ship].";
-  throw new InvalidArgumentError({ field: "tasks", problem: `must be a list of tasks${advice}` });
+  throw invalid("tasks", `must be a list of tasks${advice}`);
 }
 
 // Steps: the parts of a task whose results are saved, so that a later attempt skips them.

@@ -1,5 +1,5 @@
 /** Opens the engine for a URL or for a user's pool. Engines load on demand. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import type { Push } from "./database.ts";
 import type { Engine, StoreAddress } from "./engine.ts";
@@ -27,7 +27,7 @@ export async function pushFor(engine: Engine, options: StoreOptions): Promise<Pu
   if (!/^rediss?:\/\//.test(redis)) {
     const problem =
       "a Redis URL has the form redis://host:6379 or rediss://user:password@host:6379.";
-    throw new InvalidArgumentError({ field: "redis", problem });
+    throw invalid("redis", problem);
   }
   const { RedisPush } = await import("./redis/notify.ts");
   const database = String(engine.address.options["database"]);
@@ -38,7 +38,7 @@ export async function openEngine(url: string, options: StoreOptions = {}): Promi
   const { runtime = systemRuntime, create = true, schema } = options;
   const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
   if (schema !== undefined && !scheme.startsWith("postgres")) {
-    throw new InvalidArgumentError({ field: "schema", problem: "only PostgreSQL has schemas." });
+    throw invalid("schema", "only PostgreSQL has schemas.");
   }
   switch (scheme) {
     case "sqlite": {
@@ -65,7 +65,7 @@ export async function onPool(pool: PgPool, options: StoreOptions): Promise<Engin
   // Both have connect(), but a client has one connection, and is connected only once.
   if (!("totalCount" in pool) && "connectionParameters" in pool) {
     const problem = "this is a client of `pg`, with one connection. Pass a Pool of `pg`, or a URL.";
-    throw new InvalidArgumentError({ field: "url", problem });
+    throw invalid("url", problem);
   }
   const { addressOfPool, checkSchemaName, SCHEMA } = await import("./postgres/address.ts");
   const { PostgresEngine } = await import("./postgres/engine.ts");
@@ -84,22 +84,20 @@ const FILE_NAME = /^(?:file:(?:\/\/)?)?([\w./ \\-]+\.(?:db3?|sqlite3?))$/;
 
 function unknownUrl(url: unknown): InvalidArgumentError {
   if (url === ":memory:") {
-    const problem = "for an in-memory database, write sqlite::memory:";
-    return new InvalidArgumentError({ field: "url", problem });
+    return invalid("url", "for an in-memory database, write sqlite::memory:");
   }
   const file = typeof url === "string" ? FILE_NAME.exec(url)?.[1] : undefined;
   if (file !== undefined) {
-    const problem = `'${String(url)}' is a file: write sqlite:${file}`;
-    return new InvalidArgumentError({ field: "url", problem });
+    return invalid("url", `'${String(url)}' is a file: write sqlite:${file}`);
   }
   // The URL may hold a password, so at most its scheme is repeated.
   const [scheme = "", ...rest] = typeof url === "string" ? url.split(":") : [""];
   const what =
     rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not a supported scheme`;
-  return new InvalidArgumentError({
-    field: "url",
-    problem: `${what}. Use sqlite:shop.db, postgres://user:password@host/database or mysql://user:password@host/database.`,
-  });
+  return invalid(
+    "url",
+    `${what}. Use sqlite:shop.db, postgres://user:password@host/database or mysql://user:password@host/database.`,
+  );
 }
 
 /** Opens the database of an open store again, in this thread or another. */

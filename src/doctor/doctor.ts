@@ -8,7 +8,7 @@ import { anyOperator, operatorFields, type OperatorOptions } from "../audit/entr
 import type { AuditStore } from "../audit/store.ts";
 import {
   ClosedError,
-  InvalidArgumentError,
+  invalid,
   OutcomeUnknownError,
   StoreUnavailableError,
 } from "../core/errors.ts";
@@ -139,8 +139,7 @@ export class Doctor {
     const wanted = await this.#wanted({ checks, quick: false, deep: false });
     const unfixable = checks === undefined ? undefined : wanted.find(({ fixable }) => !fixable);
     if (unfixable !== undefined) {
-      const problem = `'${unfixable.name}' has no safe fix. ${unfixable.remedy}`;
-      throw new InvalidArgumentError({ field: "checks", problem });
+      throw invalid("checks", `'${unfixable.name}' has no safe fix. ${unfixable.remedy}`);
     }
     const fixed: Fixed[] = [];
     for (const { name } of wanted.filter(({ fixable }) => fixable)) {
@@ -197,15 +196,14 @@ function named(all: readonly CheckRecord[], names: readonly string[]): CheckReco
     const record = all.find((one) => one.name === name);
     if (record !== undefined) return record;
     const known = all.map((one) => one.name).join(", ");
-    const problem = `unknown check '${name}'. Known: ${known}.`;
-    throw new InvalidArgumentError({ field: "checks", problem });
+    throw invalid("checks", `unknown check '${name}'. Known: ${known}.`);
   });
 }
 
 function instantOf(since: Date | number): number {
   const at = Number(since);
   if (Number.isFinite(at)) return at;
-  throw new InvalidArgumentError({ field: "since", problem: "must be a date." });
+  throw invalid("since", "must be a date.");
 }
 
 function worstFirst(a: { severity: Severity }, b: { severity: Severity }): number {

@@ -1,7 +1,7 @@
 /** Runs the checks of all features and of the database, and applies their fixes. */
 import type { OperatorEntry } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { Check, CheckRecord, Finding, FixedRows, Fixing } from "../database/check.ts";
 import type { Database } from "../database/database.ts";
 import type { Engine, EngineKind } from "../database/engine.ts";
@@ -57,8 +57,7 @@ export class SqlChecks {
     const engine = this.#engine;
     const { fix } = (await this.#named(name)).check;
     if (fix === undefined) {
-      const problem = `'${name}' has no safe fix.`;
-      throw new InvalidArgumentError({ field: "check", problem });
+      throw invalid("check", `'${name}' has no safe fix.`);
     }
     const { subjects, queues } = await actOrLookUp<FixedRows>(
       this.#db,
@@ -75,8 +74,7 @@ export class SqlChecks {
     const all = await this.#all();
     const known = all.get(name);
     if (known !== undefined) return known;
-    const problem = `unknown check '${name}'. Known: ${[...all.keys()].join(", ")}.`;
-    throw new InvalidArgumentError({ field: "check", problem });
+    throw invalid("check", `unknown check '${name}'. Known: ${[...all.keys()].join(", ")}.`);
   }
 
   #all(): Promise<ReadonlyMap<string, Known>> {

@@ -11,7 +11,7 @@ import type {
 import type { Status } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
 import { visible } from "../core/text.ts";
-import type { Rate } from "../limits/gates.ts";
+import type { Rate } from "../limits/rates.ts";
 
 // What is read about a job or a queue, before a reason is found in it.
 

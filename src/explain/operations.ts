@@ -1,5 +1,5 @@
 /** Why a job does not run, or why the jobs of a queue do not start. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import { operationsOf } from "../operations/operation.ts";
 import * as s from "../operations/shape.ts";
@@ -62,8 +62,7 @@ export const explainCommand = operationsOf<ExplainApp>("jobs")({
     flags: { queue: { value: "<name>", about: "explain a queue instead of a job" } },
     inputOf: (given: { readonly id?: string; readonly queue?: string }) => {
       if ((given.id === undefined) !== (given.queue === undefined)) return given;
-      const problem = "Pass either the id of a job, or --queue with the name of a queue.";
-      throw new InvalidArgumentError({ field: "id", problem });
+      throw invalid("id", "Pass either the id of a job, or --queue with the name of a queue.");
     },
     ids: { id: async (app, typed) => (await import("../jobs/command.ts")).jobId(app, typed) },
     examples: ["explain 01890a5d", "explain --queue mail"],

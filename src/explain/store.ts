@@ -9,14 +9,8 @@ import { JOB_ENDED } from "../core/task.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import { FIRST_UNTIL } from "../jobs/rows.ts";
-import {
-  isLimited,
-  mayStart,
-  nextStartMs,
-  type Rule,
-  ruleOf,
-  type RuleRow,
-} from "../limits/gates.ts";
+import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/gates.ts";
+import { mayStart, nextStartMs } from "../limits/rates.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";
 import type {

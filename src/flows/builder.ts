@@ -1,5 +1,5 @@
 /** Collects the jobs of a flow before they are enqueued together. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import { by, checkList, needed, optionsOf, passed } from "../core/options.ts";
@@ -59,11 +59,10 @@ export class FlowBuilder {
     const { name = null, before = [], ...rest } = options;
     if (this.#planned.length === FLOW_JOBS_MAX) {
       const problem = `at most ${FLOW_JOBS_MAX} jobs are accepted together. Add the others to the running flow.`;
-      throw new InvalidArgumentError({ field: "jobs", problem });
+      throw invalid("jobs", problem);
     }
     if (name !== null && this.#names.has(checkName("name", name))) {
-      const problem = `two jobs are called '${name}'.`;
-      throw new InvalidArgumentError({ field: "name", problem });
+      throw invalid("name", `two jobs are called '${name}'.`);
     }
     if (name !== null) this.#names.add(name);
     const id = calledId(this.#newId());
@@ -136,8 +135,7 @@ export function buildFrom(
   for (const [index, spec] of checkList("jobs", specs).entries()) {
     const { name } = specOptions.read(spec, { field: `jobs[${index}]` });
     if (!left.has(name)) left.set(name, spec);
-    else
-      throw new InvalidArgumentError({ field: "name", problem: `two jobs are called '${name}'.` });
+    else throw invalid("name", `two jobs are called '${name}'.`);
   }
   const ids = new Map(known);
   const waits = new Map(

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { Command } from "commander";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { parseJson } from "../terminal/arguments.ts";
 import { counted } from "../terminal/table.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
@@ -42,7 +42,7 @@ async function enqueue(
   );
   if (!Array.isArray(given)) {
     const problem = `${source} must contain a list of { name, task, input, after, options }.`;
-    throw new InvalidArgumentError({ field: "file", problem });
+    throw invalid("file", problem);
   }
   const notes: string[] = [];
   await using holdfast = await openForWork(url, (line) => notes.push(line));

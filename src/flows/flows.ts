@@ -5,7 +5,7 @@ import {
   operatorOptions,
   type OperatorOptions,
 } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { calledId, isId } from "../core/id.ts";
 import { finalStatuses, type Status } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
@@ -181,14 +181,14 @@ export class Flows {
     if (typeof jobs === "function") await jobs(builder);
     else buildFrom(builder, jobs, { known: await this.#named(jobs, flow), tasks });
     if (builder.planned.length > 0) return builder;
-    throw new InvalidArgumentError({ field: "jobs", problem: "a flow needs at least one job." });
+    throw invalid("jobs", "a flow needs at least one job.");
   }
 
   /** The ids of the jobs of the flow that the new ones name in `after`. */
   async #named(jobs: readonly FlowJobSpec[], flow?: string): Promise<Map<string, string>> {
     if (!Array.isArray(jobs)) {
       const problem = "pass a function that adds jobs, or a list of { name, task, input, after }.";
-      throw new InvalidArgumentError({ field: "jobs", problem });
+      throw invalid("jobs", problem);
     }
     const own = new Set(jobs.map((spec: FlowJobSpec | undefined) => spec?.name));
     const named = jobs.flatMap((spec: FlowJobSpec | undefined) => spec?.after ?? []);
@@ -199,8 +199,7 @@ export class Flows {
         : await this.#parts.store.flows.named(flow, others);
     const unknown = others.find((on) => !known.has(on));
     if (unknown === undefined) return known;
-    const problem = `no job of the flow is called '${unknown}'.`;
-    throw new InvalidArgumentError({ field: "after", problem });
+    throw invalid("after", `no job of the flow is called '${unknown}'.`);
   }
 
   async #enqueue(
@@ -235,7 +234,7 @@ export class Flows {
       job<Result>(of: FlowJob<Result>) {
         const job = byId.get(of?.id);
         if (job !== undefined) return job as Job<Result>;
-        throw new InvalidArgumentError({ field: "job", problem: "it is not a job of this flow." });
+        throw invalid("job", "it is not a job of this flow.");
       },
     };
   }

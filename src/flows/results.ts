@@ -1,6 +1,6 @@
 /** What a job reads about the jobs that it waited for. */
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { InvalidArgumentError, ResultNotStoredError } from "../core/errors.ts";
+import { invalid, ResultNotStoredError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { decode, TooLargeError } from "../core/json.ts";
 import type { Task } from "../core/task.ts";
@@ -78,8 +78,7 @@ export async function resultsOf<Input, Result>(
   task: Task<Input, Result>,
 ): Promise<Result[]> {
   if (typeof task?.run !== "function") {
-    const problem = "pass the task whose results you want, made with defineTask().";
-    throw new InvalidArgumentError({ field: "task", problem });
+    throw invalid("task", "pass the task whose results you want, made with defineTask().");
   }
   const results: Result[] = [];
   let bytes = 0;

@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Duration } from "../core/duration.ts";
 import { parseInput } from "../core/input.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import {
   type AnyTask,
@@ -152,8 +152,7 @@ export class IsolatedContext implements Context {
 
   call(task: AnyTask, input?: unknown, options: CallOptions = {}): Promise<never> {
     if (typeof task?.run !== "function") {
-      const problem = "call needs a task made with defineTask().";
-      throw new InvalidArgumentError({ field: "task", problem });
+      throw invalid("task", "call needs a task made with defineTask().");
     }
     const check = async (): Promise<null> => {
       await parseInput(task, input);
@@ -275,7 +274,7 @@ export class IsolatedContext implements Context {
     const isStep = method !== "query" && method !== "results" && method !== "dependencies";
     if (isStep && inside.getStore() === this) {
       const problem = `'${String(args[0])}' was started inside another step: run them one after the other.`;
-      return Promise.reject(new InvalidArgumentError({ field: "name", problem }));
+      return Promise.reject(invalid("name", problem));
     }
     const functions = given.map((one) =>
       one === null || typeof one === "number" ? one : one.number,
@@ -343,10 +342,9 @@ function lastOf(given: readonly (number | OwnFunction | null)[]): Called | null 
 
 function checkFunction(field: string, body: unknown): void {
   if (typeof body === "function") return;
-  throw new InvalidArgumentError({ field, problem: "pass a name and a function." });
+  throw invalid(field, "pass a name and a function.");
 }
 
 function missing(what: string, remedy: string): InvalidArgumentError {
-  const problem = `not available in an isolated task: ${remedy}.`;
-  return new InvalidArgumentError({ field: what, problem });
+  return invalid(what, `not available in an isolated task: ${remedy}.`);
 }

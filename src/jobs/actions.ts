@@ -6,12 +6,7 @@
  */
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
-import {
-  IllegalMoveError,
-  InvalidArgumentError,
-  JobInUseError,
-  JobNotFoundError,
-} from "../core/errors.ts";
+import { IllegalMoveError, invalid, JobInUseError, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
@@ -188,7 +183,7 @@ function editedRow(engine: Engine, before: Unclaimed, terms: EditTerms, now: num
   const dueAt = start === null ? now : "at" in start ? start.at : now + start.delayMs;
   if (startBy !== null && dueAt >= startBy) {
     const problem = `the job must start by ${new Date(startBy).toISOString()}: it would expire.`;
-    throw new InvalidArgumentError({ field: "runAt", problem });
+    throw invalid("runAt", problem);
   }
   if (dueAt <= now) return { table: "ready", row: readyRow(engine, columns, now) };
   const status = before.status ?? "scheduled";

@@ -1,5 +1,5 @@
 /** When a job starts: the options of one that waits for the ends of other jobs, its time, and its priority. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkList, choice, passed } from "../core/options.ts";
 import {
@@ -61,7 +61,7 @@ export function memberOf(options: AfterOptions): { member?: Member } {
   }
   if (onFailed === undefined && onCancelled === undefined) return {};
   const field = onFailed === undefined ? "onCancelled" : "onFailed";
-  throw new InvalidArgumentError({ field, problem: "requires `after`." });
+  throw invalid(field, "requires `after`.");
 }
 
 /** Checks a list of jobs to wait for. */
@@ -72,14 +72,13 @@ export function dependenciesOf(
 ): Dependency[] {
   if (checkList(field, jobs).length > AFTER_MAX) {
     const problem = `has ${jobs.length} jobs; at most ${AFTER_MAX} are allowed.`;
-    throw new InvalidArgumentError({ field, problem });
+    throw invalid(field, problem);
   }
   const dependencies = jobs.map((one, index): Dependency => {
     const given = typeof one === "object" && one !== null && "job" in one ? one : { job: one };
     const id = typeof given.job === "string" ? given.job : given.job?.id;
     if (typeof id !== "string" || !isId(id)) {
-      const problem = "pass a job or the id of one.";
-      throw new InvalidArgumentError({ field: `${field}[${index}]`, problem });
+      throw invalid(`${field}[${index}]`, "pass a job or the id of one.");
     }
     const { onFailed = policies.onFailed, onCancelled = policies.onCancelled } =
       given as AfterOptions;
@@ -105,7 +104,7 @@ export function startOf({
   readonly runAt?: number | undefined;
 }): NewJob["start"] {
   if (delayMs !== undefined && runAt !== undefined) {
-    throw new InvalidArgumentError({ field: "delay", problem: "pass delay or runAt, not both." });
+    throw invalid("delay", "pass delay or runAt, not both.");
   }
   if (runAt !== undefined) return { at: runAt };
   return delayMs === undefined || delayMs === 0 ? null : { delayMs };

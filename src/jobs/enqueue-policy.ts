@@ -7,7 +7,7 @@
  */
 import { kindIdOf } from "../core/error-kind.ts";
 import {
-  InvalidArgumentError,
+  invalid,
   JobCancelledError,
   LeaseLostError,
   StoreBusyError,
@@ -201,7 +201,7 @@ class EnqueueBatch {
     if (job.member !== undefined) {
       const problem =
         "is not available for jobs that wait for others or belong to a flow or batch.";
-      throw new InvalidArgumentError({ field: job.pace.kind, problem });
+      throw invalid(job.pace.kind, problem);
     }
     const found = await paced(this.#context.engine, this.#tx, job, this.#now);
     if ("holder" in found) {

@@ -1,7 +1,7 @@
 /** Enqueues jobs and emits events: for the client, for a transaction of the user's and for HTTP requests. */
 import type { Duration } from "../core/duration.ts";
 import { parseInput } from "../core/input.ts";
-import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
+import { InputRejectedError, invalid } from "../core/errors.ts";
 import type { Emitted, EventType, NewEvent } from "../core/event.ts";
 import {
   type AnyTask,
@@ -155,12 +155,11 @@ export function callsOf(
 ): EnqueueCall[] {
   if (list.length > most) {
     const problem = `has ${list.length} jobs; at most ${most} are accepted together.`;
-    throw new InvalidArgumentError({ field: "jobs", problem });
+    throw invalid("jobs", problem);
   }
   return list.map((call, index) => {
     if (Array.isArray(call)) return { task: call[0], inputs: [call[1]], options: call[2] ?? {} };
-    const problem = "pass a task and its input, such as [ship, { order: 7 }].";
-    throw new InvalidArgumentError({ field: `jobs[${index}]`, problem });
+    throw invalid(`jobs[${index}]`, "pass a task and its input, such as [ship, { order: 7 }].");
   });
 }
 
@@ -172,10 +171,7 @@ interface Defaults {
 
 export function defaultsOf(task: Task): Defaults {
   if (typeof task?.run !== "function") {
-    throw new InvalidArgumentError({
-      field: "task",
-      problem: "pass a task made with defineTask(), or the name of one.",
-    });
+    throw invalid("task", "pass a task made with defineTask(), or the name of one.");
   }
   return { name: task.name, queue: task.queue, maxAttempts: task.retry.maxAttempts };
 }
@@ -224,10 +220,7 @@ function atInput(index: number, error: unknown): unknown {
 
 export function checkEvent(event: EventType): void {
   if (typeof event?.name === "string" && "payload" in event) return;
-  throw new InvalidArgumentError({
-    field: "event",
-    problem: "pass an event made with defineEvent().",
-  });
+  throw invalid("event", "pass an event made with defineEvent().");
 }
 
 /** The payload of an event as text; null: it has none. `others`: superfluous arguments of the call. */
@@ -238,16 +231,12 @@ async function checkPayload(
 ): Promise<string | null> {
   checkEvent(event);
   if (others.length > 0) {
-    const problem = "emit takes an event, a key and a payload, and no options.";
-    throw new InvalidArgumentError({ field: "options", problem });
+    throw invalid("options", "emit takes an event, a key and a payload, and no options.");
   }
   const checked = await event.payload?.["~standard"].validate(payload);
   if (checked?.issues !== undefined) {
     const [issue] = checked.issues;
-    throw new InvalidArgumentError({
-      field: "payload",
-      problem: issue?.message ?? "it is not valid.",
-    });
+    throw invalid("payload", issue?.message ?? "it is not valid.");
   }
   return encodeOptional(payload, PAYLOAD);
 }
@@ -296,7 +285,7 @@ async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceConte
 
 function listOf(inputs: Iterable<unknown>): unknown[] {
   if (typeof inputs?.[Symbol.iterator] === "function") return [...inputs];
-  throw new InvalidArgumentError({ field: "inputs", problem: "must be a list of inputs." });
+  throw invalid("inputs", "must be a list of inputs.");
 }
 
 /** Where a job runs, its key, its lane, and the jobs that it waits for. */
@@ -404,15 +393,14 @@ function keyOf(checked: CheckedOptions): Pick<Terms, "key" | "keyForMs" | "onCon
   }
   if (key === null && (keyForMs !== null || onConflict !== undefined)) {
     const field = keyForMs === null ? "onConflict" : "keyFor";
-    throw new InvalidArgumentError({ field, problem: "requires `key`." });
+    throw invalid(field, "requires `key`.");
   }
   return { key, keyForMs, ...(onConflict && { onConflict }) };
 }
 
 function startByOf({ startBy, startWithinMs }: CheckedOptions) {
   if (startBy !== undefined && startWithinMs !== undefined) {
-    const problem = "pass startBy or startWithin, not both.";
-    throw new InvalidArgumentError({ field: "startBy", problem });
+    throw invalid("startBy", "pass startBy or startWithin, not both.");
   }
   if (startBy !== undefined) return { at: startBy };
   return startWithinMs === undefined ? null : { withinMs: startWithinMs };

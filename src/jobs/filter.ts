@@ -1,6 +1,6 @@
 /** Which jobs: one filter for lists, counts, bulk actions, commands, the API and the dashboard. */
 import { toMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { idRange, isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
 import { isList, type JobFieldName, jobFieldNames, jobFields } from "../core/job-query.ts";
@@ -136,7 +136,7 @@ export function checkFilter(filter: JobFilter, field = "options"): CheckedFilter
   const checked = filterOptions.read(filter, { field, example: '{ task: "mail.send" }' });
   for (const [begin, end] of RANGES) {
     const { [begin]: since = -1, [end]: until = Number.POSITIVE_INFINITY } = checked;
-    if (since >= until) throw refused(end, `must be after ${begin}.`);
+    if (since >= until) throw invalid(end, `must be after ${begin}.`);
   }
   return checked;
 }
@@ -153,7 +153,7 @@ function checkValue(name: JobFieldName, value: never): unknown {
       return checkInstant(name, value);
     case "id":
       if (isId(value)) return value;
-      throw refused(name, "is not an id. Pass the whole id.");
+      throw invalid(name, "is not an id. Pass the whole id.");
     case "name":
       return checkName(name, value);
     case "task":
@@ -161,20 +161,20 @@ function checkValue(name: JobFieldName, value: never): unknown {
     case "key":
       return checkKey(name, value);
     case "text":
-      if (value === "") throw refused(name, "must not be empty.");
+      if (value === "") throw invalid(name, "must not be empty.");
       return checkWords(name, value, FILTER_TEXT_MAX);
   }
 }
 
 function listOf(name: string, value: unknown): readonly string[] {
   const list = Array.isArray(value) ? value : [value];
-  if (list.length === 0) throw refused(name, "is empty.");
+  if (list.length === 0) throw invalid(name, "is empty.");
   return checkList(name, list as string[]);
 }
 
 function checkStatus(status: string): Status {
   if (statuses.includes(status as Status)) return status as Status;
-  throw refused("status", `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`);
+  throw invalid("status", `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`);
 }
 
 /** Newest first, as they are looked at. */
@@ -185,10 +185,10 @@ function checkIds(given: readonly string[]): readonly string[] {
   const wrong = ids.findIndex((id) => typeof id !== "string" || !isId(id));
   if (wrong >= 0) {
     const problem = "is not the id of a job. Pass full ids, or the beginning of one.";
-    throw refused(`id[${wrong}]`, problem);
+    throw invalid(`id[${wrong}]`, problem);
   }
   if (ids.length > FILTER_IDS_MAX) {
-    throw refused("id", `has ${ids.length} ids; at most ${FILTER_IDS_MAX} are allowed.`);
+    throw invalid("id", `has ${ids.length} ids; at most ${FILTER_IDS_MAX} are allowed.`);
   }
   return ids.toSorted().toReversed();
 }
@@ -199,7 +199,7 @@ const INSTANT_MAX = 2 ** 48 - 1;
 function checkInstant(name: string, instant: number | Date): number {
   const at = Number(instant);
   if (Number.isInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
-  throw refused(name, "must be a Date or milliseconds since 1970.");
+  throw invalid(name, "must be a Date or milliseconds since 1970.");
 }
 
 /**
@@ -213,15 +213,15 @@ export function readFilter(
   const filter: Record<string, string | number | string[]> = {};
   for (const [name, text] of given) {
     if (!Object.hasOwn(jobFields, name)) {
-      throw refused(name, `is not a field of jobs. The fields are: ${jobFieldNames.join(", ")}.`);
+      throw invalid(name, `is not a field of jobs. The fields are: ${jobFieldNames.join(", ")}.`);
     }
-    if (text === "") throw refused(name, "must not be empty.");
+    if (text === "") throw invalid(name, "must not be empty.");
     const field = name as JobFieldName;
     if (isList(field)) {
       const more = jobFields[field].kind === "status" ? text.split(",") : [text];
       filter[name] = [...((filter[name] as string[] | undefined) ?? []), ...more];
     } else {
-      if (name in filter) throw refused(name, "is given twice.");
+      if (name in filter) throw invalid(name, "is given twice.");
       filter[name] = jobFields[field].kind === "instant" ? readInstant(name, text, now) : text;
     }
   }
@@ -238,10 +238,6 @@ export function readInstant(name: string, text: string, now: number): number {
   } catch {
     const problem =
       "must be a duration (15m, 2h or 7d ago) or a time such as 2027-01-31T09:00:00Z.";
-    throw refused(name, problem);
+    throw invalid(name, problem);
   }
-}
-
-function refused(field: string, problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem });
 }

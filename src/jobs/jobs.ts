@@ -8,7 +8,7 @@ import {
 } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { EffectNotFoundError, InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
+import { EffectNotFoundError, invalid, JobNotFoundError } from "../core/errors.ts";
 import type { Explanation } from "../core/explanation.ts";
 import { shortIds } from "../core/id.ts";
 import { type Status, traceId } from "../core/job.ts";
@@ -421,8 +421,7 @@ export class Jobs {
     const { priority, queue, delayMs, runAt } = editOptions.read(options);
     checkText("id", id);
     if (EDITABLE.every((field) => options[field] === undefined && !(field in options))) {
-      const problem = `name what to change: ${EDITABLE.join(", ")}.`;
-      throw new InvalidArgumentError({ field: "options", problem });
+      throw invalid("options", `name what to change: ${EDITABLE.join(", ")}.`);
     }
     const operator = anyOperator(options, this.#idOr(once));
     const hasTime = delayMs !== undefined || runAt !== undefined;

@@ -89,7 +89,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
       ({ id, worker, at }) => aboutJob(id, `was held by ${worker}, whose lease has expired`, at),
     ),
     fix: async (context, { limit, sign }) => {
-      const chore = { graceMs: GRACE_MS, crashesMax: DEFAULT_CRASHES_MAX, limit };
+      const chore = { graceMs: GRACE_MS, maxCrashes: DEFAULT_CRASHES_MAX, limit };
       return takenBack(context.engine, sign, await reclaimExpired(context, chore));
     },
   },
@@ -173,7 +173,7 @@ async function takeFromStopped(context: MoveContext, { limit, sign }: Fixing): P
   const held = await engine.all<LeaseRow>(ofStopped(engine, { limit }));
   const workers = [...new Set(held.map(({ worker }) => worker))];
   if (workers.length === 0) return { subjects: [], queues: [] };
-  const chore = { workers, crashesMax: DEFAULT_CRASHES_MAX, limit };
+  const chore = { workers, maxCrashes: DEFAULT_CRASHES_MAX, limit };
   return takenBack(engine, sign, await reclaimFrom(context, chore));
 }
 

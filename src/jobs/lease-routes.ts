@@ -129,7 +129,7 @@ function leaseOf(lease: z.output<typeof leaseSchema>): z.output<typeof leaseSche
 }
 
 function maintenance(jobs: JobsStore, runtime: Runtime): () => Promise<void> {
-  const reclaim = { graceMs: GRACE_MS, crashesMax: DEFAULT_CRASHES_MAX, limit: CHORES_LIMIT };
+  const reclaim = { graceMs: GRACE_MS, maxCrashes: DEFAULT_CRASHES_MAX, limit: CHORES_LIMIT };
   let doneAt = Number.NEGATIVE_INFINITY;
   return async () => {
     if (runtime.monotonic() - doneAt < CHORES_EVERY_MS) return;

@@ -6,7 +6,7 @@
  */
 import { type Duration, toMs } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
-import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
+import { invalid, LeaseLostError } from "../core/errors.ts";
 import type { Fence, Outcome, Settlement, Status } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
@@ -254,8 +254,8 @@ export class Leases {
       readonly limit?: number;
     } = {},
   ): Promise<Settled[]> {
-    const crashesMax = DEFAULT_CRASHES_MAX;
-    return this.#store.jobs.reclaimExpired({ ...resetOptions.read(options), crashesMax });
+    const maxCrashes = DEFAULT_CRASHES_MAX;
+    return this.#store.jobs.reclaimExpired({ ...resetOptions.read(options), maxCrashes });
   }
 
   /** Leases that have not expired, or those that have and that no worker has reclaimed. Ordered by job. */
@@ -281,17 +281,14 @@ export class Leases {
         return { kind: "retry", delayMs, error };
       }
       default:
-        throw new InvalidArgumentError({
-          field: "as",
-          problem: "must be 'done', 'failed', 'suspended' or 'released'.",
-        });
+        throw invalid("as", "must be 'done', 'failed', 'suspended' or 'released'.");
     }
   }
 }
 
 function fenceOf(lease: Fence): Fence {
   if (typeof lease !== "object" || lease === null || !Number.isInteger(lease.epoch)) {
-    throw new InvalidArgumentError({ field: "lease", problem: "pass what acquire() returned." });
+    throw invalid("lease", "pass what acquire() returned.");
   }
   const { id, worker, epoch } = lease;
   return { id: checkText("id", id), worker: checkText("worker", worker), epoch };

@@ -118,12 +118,12 @@ export async function reclaimExpired(
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     // Checked again under the row's lock: a lease that was extended in between must not be taken.
-    const { limit, crashesMax, spareLast = false, queue } = chore;
-    const isLast = sql`cancel_requested_at is null and (crashes + 1 >= ${crashesMax} or attempts >= max_attempts)`;
+    const { limit, maxCrashes, spareLast = false, queue } = chore;
+    const isLast = sql`cancel_requested_at is null and (crashes + 1 >= ${maxCrashes} or attempts >= max_attempts)`;
     const spared = spareLast ? sql` and not (${isLast})` : sql``;
     const inQueue = queue === undefined ? sql`` : sql` and queue = ${queue}`;
     const where = sql`locked_until < ${now - chore.graceMs}${spared}${inQueue}`;
-    return moveCrashed(context, tx, { where, limit, crashesMax, now });
+    return moveCrashed(context, tx, { where, limit, maxCrashes, now });
   });
 }
 
@@ -134,20 +134,20 @@ export async function reclaimFrom(context: MoveContext, chore: ReclaimFrom): Pro
   if (any === undefined) return { settled: [], queues: [], culprits: [] };
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const { limit, crashesMax } = chore;
-    return moveCrashed(context, tx, { where: theirs, limit, crashesMax, now });
+    const { limit, maxCrashes } = chore;
+    return moveCrashed(context, tx, { where: theirs, limit, maxCrashes, now });
   });
 }
 
 async function moveCrashed(
   context: MoveContext,
   tx: Transaction,
-  { where, limit, crashesMax, now }: { where: Sql; limit: number; crashesMax: number; now: number },
+  { where, limit, maxCrashes, now }: { where: Sql; limit: number; maxCrashes: number; now: number },
 ): Promise<Reclaimed> {
   const taken = await tx.take<LeaseRow>({ table: "lease", where, limit, skipLocked: true });
   const beside = await besideEach(context.engine, tx, taken);
   const destinations = taken.map((lease, index) =>
-    nextRowAfterCrash(lease, crashesMax, now, beside[index]),
+    nextRowAfterCrash(lease, maxCrashes, now, beside[index]),
   );
   const queues = await moveWithHooks(context, tx, destinations);
   return {
@@ -160,7 +160,7 @@ async function moveCrashed(
 export function prune({ engine, hooks }: MoveContext, chore: Prune): Promise<number> {
   return engine.transaction(async (tx) => {
     let left = chore.limit;
-    const olderThanMs = Math.max(...Object.values(chore.keepMs));
+    const olderThanMs = Math.max(...Object.values(chore.retention));
     for (const hook of hooks) await hook.beforePrune?.(engine, tx, olderThanMs);
     await prunePacing(engine, tx, chore.limit);
     const mayGo = notKept(hooks);
@@ -168,7 +168,7 @@ export function prune({ engine, hooks }: MoveContext, chore: Prune): Promise<num
       if (left === 0) break;
       const rows = await tx.take<{ id: string }>({
         table: "finished",
-        where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.keepMs[status]}${mayGo}`,
+        where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.retention[status]}${mayGo}`,
         limit: left,
         skipLocked: true,
       });

@@ -6,7 +6,7 @@
  * claim either had it before, and the call makes another job, or sees the new input.
  */
 import type { Duration } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { bareName, checkKey } from "../core/name.ts";
 import { by, type Checked, duration, instant, needed, optionsOf } from "../core/options.ts";
 import { asRow, type Engine, type Transaction } from "../database/engine.ts";
@@ -38,8 +38,7 @@ function debounceOf(field: string, given: Duration | DebounceOptions) {
   const around = { field, example: '{ wait: "5s", maxWait: "1m" }' };
   const checked = debounceOptions.read(options, around);
   if ((checked.maxWaitMs ?? checked.waitMs) >= checked.waitMs) return checked;
-  const problem = "must not be shorter than wait.";
-  throw new InvalidArgumentError({ field: `${field}.maxWait`, problem });
+  throw invalid(`${field}.maxWait`, "must not be shorter than wait.");
 }
 
 /** The options of enqueue() that debounce and throttle need or exclude. */
@@ -58,13 +57,13 @@ export function paceOf(
   const { key, debounce, throttleMs, keyForMs, onConflict, delayMs, runAt } = options;
   const field = debounce === undefined ? "throttle" : "debounce";
   if (key === undefined) {
-    throw new InvalidArgumentError({ field, problem: "requires `key`." });
+    throw invalid(field, "requires `key`.");
   }
   const delays = debounce === undefined ? {} : { throttle: throttleMs, delay: delayMs, runAt };
   const conflicting = Object.entries({ ...delays, keyFor: keyForMs, onConflict });
   const [other] = conflicting.find(([, value]) => value !== undefined) ?? [];
   if (other !== undefined) {
-    throw new InvalidArgumentError({ field: other, problem: `cannot be combined with ${field}.` });
+    throw invalid(other, `cannot be combined with ${field}.`);
   }
   if (debounce === undefined) return { kind: "throttle", key, periodMs: throttleMs ?? 0 };
   return { kind: "debounce", key, waitMs: debounce.waitMs, maxWaitMs: debounce.maxWaitMs ?? null };

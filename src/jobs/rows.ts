@@ -151,14 +151,14 @@ const CRASH_BACKOFF_MS_MAX = 60_000;
 /** The next row of a job whose lease expired, or whose worker is dead. */
 export function nextRowAfterCrash(
   lease: LeaseRow,
-  crashesMax: number,
+  maxCrashes: number,
   now: number,
   beside: readonly string[] = [],
 ): Destination {
   const crashed = { ...lease, crashes: lease.crashes + 1 };
   if (lease.cancel_requested_at !== null) return finish(crashed, now, "cancelled", null);
-  const error = crashError(crashed, crashesMax, now);
-  if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {
+  const error = crashError(crashed, maxCrashes, now);
+  if (crashed.crashes >= maxCrashes || lease.attempts >= lease.max_attempts) {
     return finish(crashed, now, "failed", error);
   }
   const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** lease.crashes);
@@ -199,9 +199,9 @@ function spreadOf(id: string, crashes: number): number {
   return 0.5 + (Number.isNaN(drawn) ? 0x800 : drawn) / 0x1000; // an id that is not ours may have other digits
 }
 
-function crashError(lease: LeaseRow, crashesMax: number, now: number): string {
+function crashError(lease: LeaseRow, maxCrashes: number, now: number): string {
   const { crashes, locked_by: worker, locked_until: until } = lease;
-  if (crashes >= crashesMax) {
+  if (crashes >= maxCrashes) {
     const message = `Every one of ${crashes} workers that ran this job died or lost its lease; it is kept from the next.`;
     return errorText({ name: "PoisonJob", code: "POISON", message });
   }

@@ -196,7 +196,7 @@ export class SqlJobs {
 
   /**
    * Reclaims leases that expired more than `graceMs` ago. The crash is counted and recorded as an attempt. The job is
-   * retried, or fails if no attempt is left or it has crashed `crashesMax` workers.
+   * retried, or fails if no attempt is left or it has crashed `maxCrashes` workers.
    */
   async reclaimExpired(chore: ReclaimExpired): Promise<Settled[]> {
     return this.#afterReclaim(await maintenance.reclaimExpired(this.#context, chore));
@@ -338,7 +338,7 @@ export class SqlJobs {
 
   /** Deletes jobs that finished longer ago than their status is kept. Returns how many; call again on a full batch. */
   async prune(chore: Prune): Promise<number> {
-    await this.#engine.dropPartitions(Math.max(...Object.values(chore.keepMs)));
+    await this.#engine.dropPartitions(Math.max(...Object.values(chore.retention)));
     return maintenance.prune(this.#context, chore);
   }
 

@@ -406,7 +406,7 @@ export interface EndedRecord {
 
 export interface Reclaim {
   /** A job that has crashed this many workers fails. */
-  readonly crashesMax: number;
+  readonly maxCrashes: number;
   readonly limit: number;
 }
 
@@ -422,7 +422,7 @@ export interface ReclaimFrom extends Reclaim {
 }
 
 export interface Prune {
-  readonly keepMs: Record<FinalStatus, number>;
+  readonly retention: Record<FinalStatus, number>;
   readonly limit: number;
 }
 

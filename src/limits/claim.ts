@@ -21,7 +21,6 @@ import {
   type GateRow,
   Gates,
   gatesOf,
-  isPaced,
   type Lane,
   laneFor,
   laneOf,
@@ -32,6 +31,7 @@ import {
   type RunningRow,
   type SeenGate,
 } from "./gates.ts";
+import { isPaced } from "./rates.ts";
 
 /** Lanes that one turn looks at. Saturated lanes cost a look each, and the next turn goes on behind them. */
 const VISITS_MAX = 2_000;

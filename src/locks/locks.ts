@@ -8,7 +8,7 @@ import { hostname } from "node:os";
 import { anyOperator, type OperatorOptions, operatorOptions, subjects } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import type { Duration } from "../core/duration.ts";
-import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, ClosedError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkLabel } from "../core/name.ts";
 import { by, duration, optionsOf, passed, whole } from "../core/options.ts";
@@ -157,8 +157,7 @@ export class Locks {
   ): Promise<T> {
     const { longestMs, ttlMs = this.#parts.ttlMs } = withOptions.read(options, WITH_CALL);
     if (typeof run !== "function") {
-      const problem = "pass a function to run under the lock.";
-      throw new InvalidArgumentError({ field: "run", problem });
+      throw invalid("run", "pass a function to run under the lock.");
     }
     const { longest: _longest, ...rest } = options;
     const lock = await this.acquire(key, rest);
@@ -350,7 +349,7 @@ export class Locks {
 
 function holdOf(lock: LockHold): LockHold {
   if (typeof lock !== "object" || lock === null || !Number.isInteger(lock.token)) {
-    throw new InvalidArgumentError({ field: "lock", problem: "pass what acquire() returned." });
+    throw invalid("lock", "pass what acquire() returned.");
   }
   const { key, token } = lock;
   return { key: checkLockKey("key", key), token };
@@ -389,7 +388,7 @@ function modeOf(option: LockMode | undefined, redis: string): LockMode {
   const mode = lockModes.find((each) => each === given);
   if (mode !== undefined) return mode;
   const problem = `must be one of ${lockModes.join(", ")}, not ${JSON.stringify(given).slice(0, 20)}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }
 
 /** Does not repeat the URL, which may contain a password. */
@@ -398,5 +397,5 @@ function badUrl(url: string): InvalidArgumentError {
     url === ""
       ? 'with locks: "redis", pass the URL of a Redis server, or set HOLDFAST_REDIS_URL.'
       : "a Redis URL has the form redis://host:6379 or rediss://user:password@host:6379.";
-  return new InvalidArgumentError({ field: "redis", problem });
+  return invalid("redis", problem);
 }

@@ -1,6 +1,7 @@
 /** The limits of queues, with how much of each is in use. */
 import { bareName } from "../core/name.ts";
-import { isLimited, type Rate, type Rule, type RuleKind } from "../limits/gates.ts";
+import { isLimited, type Rule, type RuleKind } from "../limits/gates.ts";
+import type { Rate } from "../limits/rates.ts";
 import type { QueueRecord } from "./store.ts";
 
 /** A limit, and how many jobs run under it. */

@@ -1,5 +1,5 @@
 /** The verbs of queues. */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { type Status, statuses } from "../core/job.ts";
 import type { QueueStats, Unclaimable } from "../jobs/store.ts";
 import { operationsOf } from "../operations/operation.ts";
@@ -440,11 +440,10 @@ interface Typed extends LimitOptions, Pick<QueueOptions, "ageing"> {
 /** On the command line, a flag says whose limits they are. */
 function changeOf({ name, ageing, eachLane, lane, task, weight, ...limit }: Typed) {
   if ([eachLane, lane, task].filter((one) => one !== undefined).length > 1) {
-    const problem = "pass only one of --each-lane, --lane and --task.";
-    throw new InvalidArgumentError({ field: "--lane", problem });
+    throw invalid("--lane", "pass only one of --each-lane, --lane and --task.");
   }
   if (weight !== undefined && lane === undefined) {
-    throw new InvalidArgumentError({ field: "--weight", problem: "it requires --lane." });
+    throw invalid("--weight", "it requires --lane.");
   }
   const given = { name, ...(ageing === undefined ? {} : { ageing }) };
   if (eachLane === true) return { ...given, eachLane: limit };

@@ -6,7 +6,7 @@ import {
   operatorOptions,
 } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { QueueExplanation } from "../core/explanation.ts";
 import { bareName, checkKey, checkName, checkQueue, checkTaskName } from "../core/name.ts";
@@ -20,7 +20,8 @@ import {
   optionsOf,
   whole,
 } from "../core/options.ts";
-import { defaultBurst, type Pause, type Rate, type Rule } from "../limits/gates.ts";
+import type { Pause, Rule } from "../limits/gates.ts";
+import { defaultBurst, type Rate } from "../limits/rates.ts";
 import { LANES_SHOWN, LANES_SHOWN_MAX, LaneLooks, type Lanes, shownLanes } from "./lanes.ts";
 import { type LimitInUse, limitsInUse, type Running } from "./limits.ts";
 import type { QueuePause, QueueRecord, QueuesStore, RuleChange } from "./store.ts";
@@ -150,8 +151,7 @@ function byName<Given, Value>(
 
 function checkLimitedTask(field: string, name: string): string {
   if (bareName(name) === name) return checkTaskName(field, name);
-  const problem = "a limit applies to all versions: omit the version.";
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, "a limit applies to all versions: omit the version.");
 }
 
 function rateOf(field: string, given: RateOptions): Rate {
@@ -247,7 +247,7 @@ export class Queues {
     const rules = rulesOf(checked, current);
     if (rules.length > RULES_MAX) {
       const problem = `${rules.length} rules in one call; at most ${RULES_MAX} are allowed.`;
-      throw new InvalidArgumentError({ field: "lanes", problem });
+      throw invalid("lanes", problem);
     }
     const { ageingMs } = checked;
     await this.#store.change({ queue: name, rules, ageingMs }, operator);

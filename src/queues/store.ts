@@ -1,7 +1,7 @@
 /** The settings of queues: pauses, limits and ageing. */
 import { type OperatorEntry, subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, invalid } from "../core/errors.ts";
 import { knownNames } from "../core/text.ts";
 import type { Database } from "../database/database.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
@@ -352,5 +352,5 @@ async function refuseTooMany(tx: Transaction, queue: string): Promise<void> {
   );
   if (row === undefined || row.rules <= RULES_MAX) return;
   const problem = `queue ${queue} would have ${row.rules} rules; at most ${RULES_MAX} are allowed.`;
-  throw new InvalidArgumentError({ field: "lanes", problem });
+  throw invalid("lanes", problem);
 }

@@ -1,6 +1,6 @@
 /** Lists workers and sets their desired states. */
 import { anyOperator, type OperatorOptions, operatorOptions } from "../audit/entry.ts";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, invalid } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import { by, checkText, checkWhole, optionsOf, whole, yes } from "../core/options.ts";
@@ -215,8 +215,7 @@ function targetOf(target: WorkerTarget): Command["target"] {
     if ("id" in target) return { worker: checkText("id", target.id) };
     if ("type" in target) return { type: checkName("type", target.type) };
   }
-  const problem = 'pass { id } for one worker, { type } for all of a name, or "all".';
-  throw new InvalidArgumentError({ field: "target", problem });
+  throw invalid("target", 'pass { id } for one worker, { type } for all of a name, or "all".');
 }
 
 function metricsOf(type: string, rows: readonly WorkerRecord[]): WorkerMetrics {

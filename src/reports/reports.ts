@@ -6,7 +6,7 @@
  */
 import {
   ClosedError,
-  InvalidArgumentError,
+  invalid,
   JobNotFoundError,
   StoreBusyError,
   StoreUnavailableError,
@@ -35,7 +35,7 @@ const watchOptions = optionsOf<WatchOptions>()({
   after: whole(0, Number.MAX_SAFE_INTEGER, 0),
   signal: by((field, signal: AbortSignal) => {
     if (signal instanceof AbortSignal) return signal;
-    throw new InvalidArgumentError({ field, problem: "must be an AbortSignal." });
+    throw invalid(field, "must be an AbortSignal.");
   }),
 });
 

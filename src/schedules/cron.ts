@@ -5,7 +5,7 @@
  * spelling, and croner answers which wall-clock times match. Time zones are added in timing.ts.
  */
 import { Cron } from "croner";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
 
 export const CRON_LENGTH_MAX = 256;
@@ -75,7 +75,7 @@ const EXAMPLE = 'such as "30 2 * * *" for 02:30 every day';
 export function parseCron(field: string, given: string): CronFields {
   const text = checkText(field, given);
   const refuse = (problem: string): never => {
-    throw new InvalidArgumentError({ field, problem });
+    throw invalid(field, problem);
   };
   if (text.length > CRON_LENGTH_MAX)
     return refuse(`has ${text.length} characters; at most ${CRON_LENGTH_MAX} are allowed.`);

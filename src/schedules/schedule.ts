@@ -5,7 +5,7 @@
  */
 import {
   HoldfastError,
-  InvalidArgumentError,
+  invalid,
   OutcomeUnknownError,
   StoreBusyError,
   StoreUnavailableError,
@@ -213,14 +213,13 @@ function jobOptionsOf(
 ): string {
   for (const field of ["delay", "runAt", "trace"] as const) {
     if (typeof options !== "object" || options === null || !(field in options)) continue;
-    const problem = "the schedule decides when its jobs run.";
-    throw new InvalidArgumentError({ field: `options.${field}`, problem });
+    throw invalid(`options.${field}`, "the schedule decides when its jobs run.");
   }
   const { queue, maxAttempts } = checkOptions(options, defaults);
   if ((options as EnqueueOptions).onConflict === "reject") {
     const problem =
       '"reject" needs a caller, which a schedule does not have. Use "return" or "replace".';
-    throw new InvalidArgumentError({ field: "options.onConflict", problem });
+    throw invalid("options.onConflict", problem);
   }
   const all = { ...options, queue, maxAttempts };
   return encode(all, { what: "options", bytesMax: OPTIONS_BYTES_MAX });
@@ -232,8 +231,7 @@ function missedOf(field: string, missed: MissedOption): Pick<Definition, "missed
     const { all } = missedOptions.read(missed, { field, example: "{ all: 100 }" });
     return { missed: "all", missedLimit: all };
   }
-  const problem = 'must be "skip", "once" or { all: 100 }, the most that run.';
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, 'must be "skip", "once" or { all: 100 }, the most that run.');
 }
 
 /** Checks changes by themselves, and gives the columns that they set. */
@@ -267,8 +265,7 @@ function timingAfter(before: Definition, changes: TimingOptions): TimingRow {
 export function firstTick(timing: TimingRow, after: number): number {
   const tick = timingOf(timing).next(after);
   if (tick !== null) return tick;
-  const problem = `'${timing.cron ?? ""}' matches no date, so it would never run.`;
-  throw new InvalidArgumentError({ field: "cron", problem });
+  throw invalid("cron", `'${timing.cron ?? ""}' matches no date, so it would never run.`);
 }
 
 export interface ScheduleRecord extends Definition {

@@ -6,7 +6,7 @@ import {
   operatorOptions,
   sha256,
 } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import type { AnyTask } from "../core/task.ts";
 import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";
@@ -227,8 +227,7 @@ export class Schedules {
   ): Promise<ScheduleView> {
     const { revision, ...audited } = editOptions.read(options);
     changeOptions.read(changes);
-    if (Object.keys(changes).length === 0)
-      throw new InvalidArgumentError({ field: "changes", problem: "name at least one change." });
+    if (Object.keys(changes).length === 0) throw invalid("changes", "name at least one change.");
     const expected = revision === undefined ? {} : { revision };
     const operator = anyOperator(audited, this.#newId);
     const named = checkName("name", name);
@@ -352,18 +351,16 @@ export function checkSchedules(schedules: readonly Schedule[]): readonly Schedul
   const names = new Set<string>();
   for (const schedule of checkList("schedules", schedules)) {
     if (!isSchedule(schedule)) {
-      const problem = "pass schedules made with defineSchedule().";
-      throw new InvalidArgumentError({ field: "schedules", problem });
+      throw invalid("schedules", "pass schedules made with defineSchedule().");
     }
     if (names.has(schedule.name)) {
-      const problem = `two schedules are called '${schedule.name}'.`;
-      throw new InvalidArgumentError({ field: "schedules", problem });
+      throw invalid("schedules", `two schedules are called '${schedule.name}'.`);
     }
     names.add(schedule.name);
   }
   if (names.size <= DECLARED_MAX) return schedules;
   const problem = `has ${names.size} schedules; at most ${DECLARED_MAX} are allowed.`;
-  throw new InvalidArgumentError({ field: "schedules", problem });
+  throw invalid("schedules", problem);
 }
 
 /** Stores the schedules that workers of a name declare. */

@@ -7,7 +7,7 @@
  * repeated hour has its runs twice.
  */
 import { type Duration, toMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import { checkText, passed } from "../core/options.ts";
 import { suggest } from "../core/text.ts";
 import { type CronFields, parseCron, WallClock } from "./cron.ts";
@@ -70,7 +70,7 @@ export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): T
     const which = 'either cron ("30 2 * * *") or every ("10m")';
     const problem =
       cron === undefined ? `pass ${which}; neither was passed.` : `pass ${which}, but not both.`;
-    throw new InvalidArgumentError({ field: "cron", problem });
+    throw invalid("cron", problem);
   }
   if (cron !== undefined) {
     if (offset !== undefined) throw belongsTo("offset", "every");
@@ -88,13 +88,13 @@ export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): T
 }
 
 function belongsTo(field: string, other: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem: `requires ${other}.` });
+  return invalid(field, `requires ${other}.`);
 }
 
 function wholeSeconds(field: string, given: Duration, range: { min: number; max: number }): number {
   const ms = toMs(field, given, range);
   if (ms % SECOND === 0) return ms;
-  throw new InvalidArgumentError({ field, problem: "must be whole seconds." });
+  throw invalid(field, "must be whole seconds.");
 }
 
 function checkZone(field: string, given: string): string {
@@ -103,7 +103,7 @@ function checkZone(field: string, given: string): string {
   const meant = suggest(name.slice(0, ZONE_LENGTH_MAX), Intl.supportedValuesOf("timeZone"));
   const advice = meant === null ? "Use a name such as Europe/Berlin." : `Did you mean ${meant}?`;
   const problem = `${JSON.stringify(name.slice(0, ZONE_LENGTH_MAX))} is not a time zone. ${advice}`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }
 
 const timings = new Map<string, Timing>();

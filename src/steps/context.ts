@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
 import { decodeError, type FailedStep } from "../core/error-record.ts";
-import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid, LeaseLostError } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import {
   type CallOptions,
@@ -471,18 +471,17 @@ function readable(text: string | null): unknown {
 
 /** The error of a step, or of `complete`, that begins at the wrong time. */
 function misplaced(field: "name" | "complete", problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem });
+  return invalid(field, problem);
 }
 
 function checkBody(field: string, body: unknown): void {
   if (typeof body === "function") return;
-  throw new InvalidArgumentError({ field, problem: "pass a name and a function." });
+  throw invalid(field, "pass a name and a function.");
 }
 
 /** Refuses a name: the types of input and result, and the schema, come from the task. */
 function checkCall(task: AnyTask): void {
   if (typeof task?.run === "function") return;
   const alone = typeof task === "string" ? "; a name alone is not enough" : "";
-  const problem = `call needs a task made with defineTask()${alone}.`;
-  throw new InvalidArgumentError({ field: "task", problem });
+  throw invalid("task", `call needs a task made with defineTask()${alone}.`);
 }

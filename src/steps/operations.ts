@@ -1,6 +1,6 @@
 /** The verbs of effects in doubt, of reruns and of events. The command `rerun`, which shows the plan too, is written by hand. */
 import { type Redaction, restoredInput } from "../config/redaction.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { defineEvent, type Emitted, type EventType } from "../core/event.ts";
 import type { Status } from "../core/job.ts";
 import { systemRuntime } from "../core/runtime.ts";
@@ -48,10 +48,6 @@ interface TypedOutcome {
   readonly notDone?: boolean;
   readonly occurrence: number;
   readonly result?: unknown;
-}
-
-function wrong(field: string, problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem });
 }
 
 const effectOperations = {
@@ -116,8 +112,8 @@ const effectOperations = {
       },
       typed: { job: s.text(), step: s.text(), notDone: s.boolean().optional() },
       inputOf: ({ job, step, done = false, notDone = false, ...rest }: TypedOutcome) => {
-        if (done === notDone) throw wrong("done", "pass either --done or --not-done.");
-        if (notDone && "result" in rest) throw wrong("result", "requires --done.");
+        if (done === notDone) throw invalid("done", "pass either --done or --not-done.");
+        if (notDone && "result" in rest) throw invalid("result", "requires --done.");
         return { id: job, name: step, done, ...rest };
       },
       ids: { id: async (app, typed) => (await import("../jobs/command.ts")).jobId(app, typed) },

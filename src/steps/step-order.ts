@@ -3,7 +3,7 @@
  *
  * If the task has changed, the next attempt fails with StepsChangedError instead of using the result of another step.
  */
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import type { NewStep, StepKind, StepMatching, StepRecord } from "../core/task.ts";
 import { StepsChangedError } from "./errors.ts";
 
@@ -64,8 +64,8 @@ function describe({ kind, name, occurrence }: NewStep): string {
 }
 
 function ambiguous(name: string): InvalidArgumentError {
-  return new InvalidArgumentError({
-    field: "name",
-    problem: `another step named '${name}' runs concurrently, and the next attempt could not tell them apart. Give each a different name, such as '${name} 42'.`,
-  });
+  return invalid(
+    "name",
+    `another step named '${name}' runs concurrently, and the next attempt could not tell them apart. Give each a different name, such as '${name} 42'.`,
+  );
 }

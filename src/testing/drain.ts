@@ -8,7 +8,7 @@
 import { type Holdfast, openHoldfast, taskClient, type TaskClient } from "../app/holdfast.ts";
 import type { Store } from "../app/store.ts";
 import type { ErrorRecord } from "../core/error-record.ts";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, invalid } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { type Outcome, type Status, statuses } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
@@ -130,7 +130,7 @@ export async function drain(
 function checkClock({ runtime }: Holdfast): TestClock {
   if (runtime instanceof TestClock) return runtime;
   const problem = "only a test clock can skip time: open with openTestHoldfast() or testClock().";
-  throw new InvalidArgumentError({ field: "skipTime", problem });
+  throw invalid("skipTime", problem);
 }
 
 interface Ended {

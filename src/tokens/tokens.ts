@@ -6,7 +6,7 @@
  */
 import { anyOperator, type OperatorOptions } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, invalid } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkLabel, checkName, NAME_LENGTH_MAX } from "../core/name.ts";
 import { by, checkWhole, choice, duration, needed, optionsOf } from "../core/options.ts";
@@ -72,7 +72,7 @@ export class Tokens {
     const created = await this.#tokens.create({ ...row, forMs }, anyOperator(audited, this.#newId));
     if (created) return token;
     const problem = `token '${name}' already exists. Revoke it first, or choose another name.`;
-    throw new InvalidArgumentError({ field: "name", problem });
+    throw invalid("name", problem);
   }
 
   async list({ limit = LIST_DEFAULT }: { readonly limit?: number } = {}): Promise<TokenView[]> {

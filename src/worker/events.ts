@@ -1,5 +1,5 @@
 /** The events and the metrics interface of a worker. */
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { HoldfastError, invalid } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkList } from "../core/options.ts";
 import type { Context } from "../core/task.ts";
@@ -151,14 +151,13 @@ const NAMES: Readonly<Record<keyof WorkerEvents, true>> = {
 /** Refuses a name that does not exist: its listener would never be called. */
 export function checkListener(name: string, listener: unknown): void {
   if (typeof listener !== "function") {
-    throw new InvalidArgumentError({ field: "listener", problem: "must be a function." });
+    throw invalid("listener", "must be a function.");
   }
   if (Object.hasOwn(NAMES, name)) return;
   const names = Object.keys(NAMES);
   const meant = suggest(name, names);
   const advice = meant === null ? `There are: ${names.join(", ")}.` : `Did you mean ${meant}?`;
-  const problem = `a worker has no event '${name}'. ${advice}`;
-  throw new InvalidArgumentError({ field: "name", problem });
+  throw invalid("name", `a worker has no event '${name}'. ${advice}`);
 }
 
 /** A typed emitter. The error of a listener goes to `onError`, and the other listeners are still called. */
@@ -255,14 +254,11 @@ class HookError extends HoldfastError {
 
 export function checkHooks(hooks: readonly RunHook[]): readonly RunHook[] {
   if (checkList("hooks", hooks).length > HOOKS_MAX) {
-    throw new InvalidArgumentError({
-      field: "hooks",
-      problem: `at most ${HOOKS_MAX} are allowed.`,
-    });
+    throw invalid("hooks", `at most ${HOOKS_MAX} are allowed.`);
   }
   if (hooks.every((hook) => typeof hook === "function")) return [...hooks];
   const problem = "pass functions, such as async (ctx, next) => { await next(); }.";
-  throw new InvalidArgumentError({ field: "hooks", problem });
+  throw invalid("hooks", problem);
 }
 
 type Ended = { readonly value: unknown } | { readonly error: unknown };

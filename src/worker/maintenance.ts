@@ -53,8 +53,8 @@ interface MaintenanceParts {
     readonly graceMs: number;
     /** How long the database must have answered before an expired lease may end its job for good. */
     readonly lastChanceMs: number;
-    readonly crashesMax: number;
-    readonly keepMs: Record<FinalStatus, number>;
+    readonly maxCrashes: number;
+    readonly retention: Record<FinalStatus, number>;
   };
   /** Background work of features that have a loop of their own. */
   readonly onUpcoming: (upcoming: Upcoming) => void;
@@ -108,12 +108,12 @@ export class Maintenance {
 
   async #reclaim(): Promise<number> {
     const { store, runtime, settings, onReclaimed } = this.#parts;
-    const { graceMs, crashesMax } = settings;
+    const { graceMs, maxCrashes } = settings;
     const askedAt = runtime.monotonic();
     const spareLast = this.#mayBeOutage(askedAt);
     const since = this.#answersSince;
     this.#answersSince = null; // unless it answers
-    const chore = { graceMs, crashesMax, limit: CHORE_BATCH, spareLast };
+    const chore = { graceMs, maxCrashes, limit: CHORE_BATCH, spareLast };
     const reclaimed = await store.jobs.reclaimExpired(chore);
     const now = runtime.monotonic();
     const wasLocked = now - askedAt > SOON_MS;
@@ -154,7 +154,7 @@ export class Maintenance {
     if (now < this.#pruneAt) return 0;
     const limit = CHORE_BATCH;
     const pruned = [
-      await store.jobs.prune({ keepMs: settings.keepMs, limit }),
+      await store.jobs.prune({ retention: settings.retention, limit }),
       await store.locks.prune({ forMs: LOCK_KEEP_MS, limit }),
       await store.queues.pruneGates({ forMs: GATE_KEEP_MS, limit }),
       await store.locks.pruneStats({ forMs: LOCK_STATS_KEEP_MS, limit }),

@@ -13,7 +13,7 @@ import {
   yesOrNo,
 } from "../config/kind.ts";
 import { type Duration, toMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
 import {
@@ -251,8 +251,7 @@ export type WorkerSettings = Readonly<ReturnType<typeof checkWorkerOptions>>;
 function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = taskMap(tasks);
   if (map.size > 0) return map;
-  const problem = "a worker needs at least one task, made with defineTask().";
-  throw new InvalidArgumentError({ field: "tasks", problem });
+  throw invalid("tasks", "a worker needs at least one task, made with defineTask().");
 }
 
 /** Queues with numbers run so many jobs at once, and together as many as `concurrency` allows. */
@@ -283,13 +282,12 @@ function checkConcurrency(
 function checkQueues(queues: readonly string[]): string[] {
   const names = [...new Set(queues.map((queue) => checkName("queues", queue)))];
   if (names.length > 0 && names.length <= QUEUES_MAX) return names;
-  throw new InvalidArgumentError({ field: "queues", problem: `name 1 to ${QUEUES_MAX} queues.` });
+  throw invalid("queues", `name 1 to ${QUEUES_MAX} queues.`);
 }
 
 function checkShare(field: string, share: number): number {
   if (typeof share === "number" && share >= 0.1 && share <= EXTEND_AT_MAX) return share;
-  const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${shownNumber(share)}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, `must be from 0.1 to ${EXTEND_AT_MAX}, not ${shownNumber(share)}.`);
 }
 
 /** Names of queues, each with a number if you like; in the configuration file also `{ mail: 2 }`. */
@@ -314,7 +312,7 @@ function queuesFrom(texts: readonly string[]): NonNullable<WorkerOptions["queues
   const lacking = texts.find((_text, index) => parts[index] === null);
   if (lacking !== undefined) {
     const problem = `'${lacking}' has no number, but others do. Write ${lacking}=10, or use no numbers at all.`;
-    throw new InvalidArgumentError({ field: "queues", problem });
+    throw invalid("queues", problem);
   }
   return Object.fromEntries(parts.map((part) => [part?.[1] ?? "", Number(part?.[2])]));
 }

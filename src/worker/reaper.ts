@@ -133,9 +133,9 @@ export class Reaper {
 
   async #reclaimFrom(workers: readonly string[]): Promise<void> {
     const { store, reporter, settings } = this.#parts;
-    const { maxCrashes: crashesMax } = settings;
+    const { maxCrashes } = settings;
     for (;;) {
-      const reclaimed = await store.jobs.reclaimFrom({ workers, crashesMax, limit: RECLAIM_BATCH });
+      const reclaimed = await store.jobs.reclaimFrom({ workers, maxCrashes, limit: RECLAIM_BATCH });
       for (const job of reclaimed) reporter.recovered(job, "its worker is gone");
       if (reclaimed.length < RECLAIM_BATCH) return;
     }

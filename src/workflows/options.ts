@@ -1,6 +1,6 @@
 /** Options of the item methods, checked before anything is locked. */
 import { type Audited, auditedFields, operatorFields } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
@@ -203,12 +203,11 @@ function contentOf(
 ): Started {
   const { type = workflow.types[0] ?? "", tenant, identifier = id, parent, data } = content;
   if (!workflow.types.includes(type)) {
-    const problem = `unknown type '${type}'. Types: ${workflow.types.join(", ")}.`;
-    throw new InvalidArgumentError({ field: "type", problem });
+    throw invalid("type", `unknown type '${type}'. Types: ${workflow.types.join(", ")}.`);
   }
   if (parent === undefined && workflow.parent !== null) {
     const problem = `an item of '${workflow.name}' needs a parent of '${workflow.parent.name}'.`;
-    throw new InvalidArgumentError({ field: "parent", problem });
+    throw invalid("parent", problem);
   }
   return { workflow, id, type, tenant: tenant ?? null, identifier, parent: parent ?? null, data };
 }
@@ -216,7 +215,7 @@ function contentOf(
 function checkState({ name, states }: AnyWorkflow, status: string): void {
   if (states.has(status)) return;
   const problem = `workflow '${name}' has no state '${status}'. It has: ${[...states.keys()].join(", ")}.`;
-  throw new InvalidArgumentError({ field: "status", problem });
+  throw invalid("status", problem);
 }
 
 export function filterOf(
@@ -243,7 +242,7 @@ interface CheckedChange {
 export function askedOf(workflow: AnyWorkflow, id: string, change: CheckedChange): Asked {
   const { move, patch, expect, since } = change;
   if (move === undefined && patch === undefined) {
-    throw new InvalidArgumentError({ field: "patch", problem: "pass a move, a patch, or both." });
+    throw invalid("patch", "pass a move, a patch, or both.");
   }
   const seen = { expect: expect ?? null, since: since ?? null };
   return { workflow, id: checkText("id", id), move: move ?? null, patch, ...seen };
@@ -252,13 +251,12 @@ export function askedOf(workflow: AnyWorkflow, id: string, change: CheckedChange
 export function parentAsked(workflow: AnyWorkflow, item: ItemRecord, change: CheckedChange): Asked {
   const above = workflow.nests ? workflow : workflow.parent;
   if (above === null || item.parent === null) {
-    throw new InvalidArgumentError({ field: "parent", problem: `item ${item.id} has no parent.` });
+    throw invalid("parent", `item ${item.id} has no parent.`);
   }
   return askedOf(above, item.parent, change);
 }
 
 export function checkBelow(seen: Seen, id: string, parent: string): void {
   if (seen.items.get(id)?.parent === parent) return;
-  const problem = `item ${id} is not a child of ${parent}.`;
-  throw new InvalidArgumentError({ field: "changes", problem });
+  throw invalid("changes", `item ${id} is not a child of ${parent}.`);
 }

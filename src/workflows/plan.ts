@@ -1,7 +1,7 @@
 /** Applies the rules of a workflow, including its guards, to a change: which items to write, and which jobs to enqueue. */
 import { NO_HASH, type Operator } from "../audit/entry.ts";
 import type { Duration } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { type InvalidArgumentError, invalid } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
 import {
   checkFields,
@@ -125,8 +125,7 @@ export class ItemPlan {
       auditHash: NO_HASH,
     };
     if (item.depth >= ITEM_LEVELS_MAX) {
-      const problem = `a tree of items has at most ${ITEM_LEVELS_MAX} levels.`;
-      throw new InvalidArgumentError({ field: "parent", problem });
+      throw invalid("parent", `a tree of items has at most ${ITEM_LEVELS_MAX} levels.`);
     }
     const action = imported === undefined ? "start" : "import";
     const enters = imported?.enter ?? true;
@@ -323,8 +322,7 @@ async function refusalOf(
   if (verdict === undefined || verdict === true) return undefined;
   if (verdict === false) return null;
   if (typeof verdict === "string") return verdict;
-  const problem = "a guard must return true, false, or a string with its reason.";
-  throw new InvalidArgumentError({ field: "guard", problem });
+  throw invalid("guard", "a guard must return true, false, or a string with its reason.");
 }
 
 /** A move that leads on from an item's state. */
@@ -366,11 +364,10 @@ function timesOf(
   const createdAt = imported?.createdAt ?? enteredAt;
   for (const [field, at] of Object.entries({ enteredAt, createdAt })) {
     if (at <= now) continue;
-    const problem = "is in the future, by the database's clock.";
-    throw new InvalidArgumentError({ field, problem });
+    throw invalid(field, "is in the future, by the database's clock.");
   }
   if (createdAt <= (enteredAt || now)) return { createdAt, enteredAt };
-  throw new InvalidArgumentError({ field: "createdAt", problem: "is later than enteredAt." });
+  throw invalid("createdAt", "is later than enteredAt.");
 }
 
 function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRules {
@@ -385,7 +382,7 @@ function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRule
 
 function noSuchMove({ name, moves }: AnyWorkflow, move: unknown): InvalidArgumentError {
   const problem = `workflow '${name}' has no move '${String(move)}'. There are: ${[...moves.keys()].join(", ")}.`;
-  return new InvalidArgumentError({ field: "whenChildrenEnd", problem });
+  return invalid("whenChildrenEnd", problem);
 }
 
 /** Data is stored as it was given; the schema of the workflow only validates it. */
@@ -405,7 +402,7 @@ async function dataText(
     String(typeof part === "object" ? part.key : part),
   );
   const field = ["data", ...path].join(".");
-  throw new InvalidArgumentError({ field, problem: issue?.message ?? "it is not valid." });
+  throw invalid(field, issue?.message ?? "it is not valid.");
 }
 
 /** How many jobs one state may enqueue for an item that enters it. */
@@ -459,13 +456,11 @@ function wantedBy(
 }
 
 function tooLate(): InvalidArgumentError {
-  const problem = "it must be synchronous, and enqueue its jobs before it returns.";
-  return new InvalidArgumentError({ field: "enter", problem });
+  return invalid("enter", "it must be synchronous, and enqueue its jobs before it returns.");
 }
 
 function tooManyJobs(most: number): InvalidArgumentError {
-  const problem = `the entered states may enqueue at most ${most} jobs.`;
-  return new InvalidArgumentError({ field: "enter", problem });
+  return invalid("enter", `the entered states may enqueue at most ${most} jobs.`);
 }
 
 class CallbackBudget {
@@ -494,5 +489,5 @@ function tooSlow(field: string): InvalidArgumentError {
   const problem =
     `it took longer than ${CALLBACK_MS} ms while items were locked. ` +
     `It must not wait or call Holdfast.`;
-  return new InvalidArgumentError({ field, problem });
+  return invalid(field, problem);
 }

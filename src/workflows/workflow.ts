@@ -6,7 +6,7 @@
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { ChildrenIn, ItemRecord } from "../core/item.ts";
 import { checkName } from "../core/name.ts";
 import {
@@ -407,13 +407,12 @@ function moveOf(
   const { from, to, guard } = moveOptions.read(options, { field });
   const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
   if (sources.length === 0) {
-    const problem = "name at least one state that it leads from.";
-    throw new InvalidArgumentError({ field, problem });
+    throw invalid(field, "name at least one state that it leads from.");
   }
   for (const state of [...sources, to]) checkDeclared("state", field, state, states);
   for (const state of sources) {
     if (states.get(state)?.isFinal !== true) continue;
-    throw new InvalidArgumentError({ field, problem: `'${state}' is final.` });
+    throw invalid(field, `'${state}' is final.`);
   }
   return { from: sources, to, guard: guard ?? null };
 }
@@ -427,13 +426,12 @@ function checkStates(
   for (const [name, { isFinal, limit, whenJobsEnd }] of states) {
     const out = [...moves].filter(([, { from }]) => from.includes(name)).map(([move]) => move);
     if (!isFinal && out.length === 0) {
-      const problem = "no move leads out of it. Declare one, or set final: true.";
-      throw new InvalidArgumentError({ field: `states.${name}`, problem });
+      throw invalid(`states.${name}`, "no move leads out of it. Declare one, or set final: true.");
     }
     for (const move of [limit?.move, whenJobsEnd?.done, whenJobsEnd?.failed]) {
       if (move === undefined || move === null || out.includes(move)) continue;
       const problem = `'${move}' is not a move from it. Moves: ${out.join(", ") || "none"}.`;
-      throw new InvalidArgumentError({ field: `states.${name}`, problem });
+      throw invalid(`states.${name}`, problem);
     }
   }
 }
@@ -446,25 +444,24 @@ function checkDeclared(
 ): void {
   if (declared.has(name)) return;
   const problem = `there is no ${what} '${name}'. There are: ${[...declared.keys()].join(", ")}.`;
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, problem);
 }
 
 function checkTypes(field: string, types: readonly string[]): readonly string[] {
   checkWhole(field, checkList(field, types).length, { least: 1, most: STATES_MAX });
   const names = new Set(types.map((type) => checkName(field, type)));
   if (names.size === types.length) return [...names];
-  throw new InvalidArgumentError({ field, problem: "a name appears twice." });
+  throw invalid(field, "a name appears twice.");
 }
 
 function checkObject<T extends object>(field: string, value: T): T {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  throw new InvalidArgumentError({ field, problem: "must be an object." });
+  throw invalid(field, "must be an object.");
 }
 
 function checkParent(field: string, parent: AnyWorkflow | "self"): AnyWorkflow | "self" {
   if (parent === "self" || parent?.states instanceof Map) return parent;
-  const problem = 'pass a workflow made with defineWorkflow(), or "self".';
-  throw new InvalidArgumentError({ field, problem });
+  throw invalid(field, 'pass a workflow made with defineWorkflow(), or "self".');
 }
 
 function chooser(

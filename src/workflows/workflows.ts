@@ -6,7 +6,7 @@
  * distributed lock only saves work: correctness does not depend on it.
  */
 import { type Audited, auditedOptions, checkOperator } from "../audit/entry.ts";
-import { InvalidArgumentError } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import type { ChildrenIn, ItemEntry, ItemRecord } from "../core/item.ts";
 import { checkList, checkText, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -233,7 +233,7 @@ export class Workflows {
     const checked = changes.map((change) => childOptions.read(change));
     const asked = checked.map((change) => askedOf(workflow, change.id, change));
     if (new Set(asked.map(({ id }) => id)).size < asked.length) {
-      throw new InvalidArgumentError({ field: "changes", problem: "an item appears twice." });
+      throw invalid("changes", "an item appears twice.");
     }
     const under = checkText("parent", parent);
     const rows = await this.#change(workflow, { asked, audited, under, once });
@@ -333,15 +333,13 @@ export class Workflows {
 
 function checkWorkflow(workflow: AnyWorkflow): void {
   if (workflow?.states instanceof Map) return;
-  const problem = "pass a workflow made with defineWorkflow().";
-  throw new InvalidArgumentError({ field: "workflow", problem });
+  throw invalid("workflow", "pass a workflow made with defineWorkflow().");
 }
 
 function parentOf(started: readonly Started[]): string | null {
   const [first = null, ...others] = new Set(started.map(({ parent }) => parent));
   if (others.length === 0) return first;
-  const problem = "items that are started together must have the same parent, or none.";
-  throw new InvalidArgumentError({ field: "parent", problem });
+  throw invalid("parent", "items that are started together must have the same parent, or none.");
 }
 
 /** The ancestors of an item, if its record names them all; for a deeper item, the store finds them. */

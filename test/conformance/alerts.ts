@@ -372,7 +372,7 @@ export const alerts: Group = (open) => {
     const other = await startOne(store);
     const [sent] = await store.jobs.claim(upTo(1, { queues: [ALERT_QUEUE] }));
     clock.advance(DAY_MS);
-    const chore = { graceMs: 0, crashesMax: 3, limit: 10 };
+    const chore = { graceMs: 0, maxCrashes: 3, limit: 10 };
     const taken = await store.jobs.reclaimExpired({ ...chore, queue: ALERT_QUEUE });
     assert.deepEqual(idsOf(taken), [sent!.id]);
     assert.deepEqual(idsOf(await store.jobs.reclaimExpired(chore)), [other.id]);

@@ -423,7 +423,7 @@ export const bulk: Group = (open) => {
     const left = await startBulk(store, { action: "cancel", filter: { all: true } });
     clock.advance(1_001);
     await store.jobs.prune({
-      keepMs: { done: 1, failed: 1_000, cancelled: 1, expired: 1 },
+      retention: { done: 1, failed: 1_000, cancelled: 1, expired: 1 },
       limit: 9,
     });
     assert.equal(await store.bulk.find(ended.id), null);

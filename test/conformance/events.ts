@@ -198,7 +198,10 @@ export const events: Group = (open) => {
     await settleOne(store, done(await claimChild(bundle)));
     await store.steps.emit(say);
     const prune = (ms: number): Promise<number> =>
-      store.jobs.prune({ keepMs: { done: ms, failed: ms, cancelled: ms, expired: ms }, limit: 9 });
+      store.jobs.prune({
+        retention: { done: ms, failed: ms, cancelled: ms, expired: ms },
+        limit: 9,
+      });
     clock.advance(10_000);
     await prune(10_000);
     assert.notEqual(await store.steps.findEvent("packed", "order-42"), null);

@@ -168,9 +168,9 @@ const counting: Group = (open) => {
       [minute],
       "the fold replaces what was counted before",
     );
-    const keepMs = { done: 0, failed: 0, cancelled: 0, expired: 0 };
+    const retention = { done: 0, failed: 0, cancelled: 0, expired: 0 };
     clock.advance(EVERY_MS);
-    assert.equal(await store.jobs.prune({ keepMs, limit: 10 }), 1);
+    assert.equal(await store.jobs.prune({ retention, limit: 10 }), 1);
     const taken = await store.stats.takeCounts(count);
     assert.deepEqual(taken?.queues[0]?.counts, { ...NONE, done: 1 });
   });

@@ -434,12 +434,12 @@ export const flows: Group = (open) => {
     await end(store, "a");
     await end(store, "alone");
     clock.advance(10_000);
-    await store.jobs.prune({ keepMs: KEEP, limit: 10 });
+    await store.jobs.prune({ retention: KEEP, limit: 10 });
     assert.equal(await store.jobs.find(alone.id), null);
     assert.equal((await mustFind(store, ids.a)).result, '"a"');
     await end(store, "b");
     clock.advance(10_000);
-    await store.jobs.prune({ keepMs: KEEP, limit: 10 });
+    await store.jobs.prune({ retention: KEEP, limit: 10 });
     assert.deepEqual(
       [await store.jobs.find(ids.a), (await mustFind(store, ids.b)).status],
       [null, "done"],
@@ -447,8 +447,8 @@ export const flows: Group = (open) => {
     assert.equal((await store.flows.find(flow))?.counts.live, 1);
     await end(store, "c");
     clock.advance(10_000);
-    await store.jobs.prune({ keepMs: KEEP, limit: 10 });
-    await store.jobs.prune({ keepMs: KEEP, limit: 10 });
+    await store.jobs.prune({ retention: KEEP, limit: 10 });
+    await store.jobs.prune({ retention: KEEP, limit: 10 });
     assert.equal(await store.flows.find(flow), null);
     assert.equal(await bundle.byHand(sql`update holdfast.flow_job set awaited = 1`), 0);
     assert.equal(await bundle.byHand(sql`update holdfast.job_after set position = position`), 0);

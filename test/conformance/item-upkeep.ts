@@ -189,7 +189,7 @@ function jobs(open: Open): void {
     const { item, statuses } = await waiting(store, calledJob({ maxAttempts: 1 }));
     const { lockedUntil } = await claimOne(store);
     clock.set(lockedUntil + 1);
-    await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 9 });
+    await store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: 9 });
     assert.deepEqual([await dueOf(store), await statuses()], [[item.id], ["failed"]]);
   });
 }

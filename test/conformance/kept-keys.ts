@@ -24,7 +24,7 @@ import {
 } from "../support/jobs.ts";
 
 const kept = { key: "order-42", keyForMs: HOUR_MS };
-const keepNothing = { keepMs: { done: 0, failed: 0, cancelled: 0, expired: 0 }, limit: 9 };
+const keepNothing = { retention: { done: 0, failed: 0, cancelled: 0, expired: 0 }, limit: 9 };
 
 /** A call that enqueues the key again, with keyFor or without, gets the holder. */
 async function assertHeld(store: Store, holder: string, facts: Partial<NewJob> = kept) {

@@ -105,7 +105,7 @@ export const keys: Group = (open) => {
     clock.advance(1);
     assert.equal(
       await store.jobs.prune({
-        keepMs: { done: 0, failed: 0, cancelled: 0, expired: 0 },
+        retention: { done: 0, failed: 0, cancelled: 0, expired: 0 },
         limit: 9,
       }),
       1,

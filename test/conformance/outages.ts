@@ -186,7 +186,7 @@ export const outages: Group = (open) => {
 
     const poison = await startOne(store);
     clock.advance(LEASE_MS + GRACE_MS + 1);
-    const once = { ...sweep, crashesMax: 1 };
+    const once = { ...sweep, maxCrashes: 1 };
     assert.deepEqual(await store.jobs.reclaimExpired({ ...once, spareLast: true }), []);
     assert.equal((await store.jobs.reclaimExpired(once))[0]?.id, poison.id);
   });

@@ -32,7 +32,7 @@ async function enqueue(store: Store, job: NewJob): Promise<{ id: string; added: 
   return answer!;
 }
 
-const keepMs = { done: 0, failed: 0, cancelled: 0, expired: 0 };
+const retention = { done: 0, failed: 0, cancelled: 0, expired: 0 };
 
 export const pacing: Group = (open) => {
   test("the last of several calls wins, after so long without another", async () => {
@@ -198,7 +198,7 @@ export const pacing: Group = (open) => {
     const waiting = debounced();
     await enqueue(store, waiting);
     clock.advance(WAIT_MS + 1);
-    await store.jobs.prune({ keepMs, limit: 9 });
+    await store.jobs.prune({ retention, limit: 9 });
     assert.equal((await enqueue(store, debounced())).id, waiting.id);
     assert.equal(await byHand(sql`delete from holdfast.pacing`), 1);
   });

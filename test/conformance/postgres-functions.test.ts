@@ -299,7 +299,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
   async function viaVerb(id: string): Promise<void> {
     const taken = await store.jobs.reclaimExpired({
       graceMs: 2_000,
-      crashesMax: CRASHES_MAX,
+      maxCrashes: CRASHES_MAX,
       limit: 100,
     });
     assert.deepEqual(

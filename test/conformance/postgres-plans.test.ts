@@ -161,7 +161,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
   test("maintenance finds due and ended rows by an index", async () => {
     const listening = listenToTexts(Client.prototype);
     await store.jobs.promoteDue({ limit: 10 });
-    await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
+    await store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: 10 });
     const takes = listening.stop().filter(({ text }) => /^\s*delete/.test(text));
     assert.equal(takes.length, 2);
     for (const [index, wanted] of ["waiting_due", "lease_ends"].entries()) {

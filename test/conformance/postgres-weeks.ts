@@ -9,7 +9,7 @@ import { claimOne, done, failed, newJob, retry, settleOne } from "../support/job
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";
 
 const DAY_MS = WEEK_MS / 7;
-const keepMs = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
+const retention = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
 const keepBriefly = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
 
 const REPORT = { seq: 1, kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;
@@ -24,7 +24,7 @@ interface Weeks extends AsyncDisposable {
   tables(): Promise<string[]>;
   /** The jobs that keep a key after their end. */
   keptBy(): Promise<string[]>;
-  prune(keep?: typeof keepMs): Promise<number>;
+  prune(keep?: typeof retention): Promise<number>;
 }
 
 let made = 0;
@@ -64,10 +64,10 @@ async function openWeeks(url: string): Promise<Weeks> {
           where relnamespace = '${schema}'::regnamespace and relname ~ '^(job|finished)_[0-9]+$' order by 1`,
       ),
     keptBy: () => list(`select job_id::text as name from ${schema}.kept_key`),
-    async prune(keep = keepMs) {
+    async prune(keep = retention) {
       let pruned = 0;
       for (let batch = 1; batch > 0; pruned += batch) {
-        batch = await store.jobs.prune({ keepMs: keep, limit: 100 });
+        batch = await store.jobs.prune({ retention: keep, limit: 100 });
       }
       return pruned;
     },

@@ -31,24 +31,24 @@ async function inEachFinalState(store: Store): Promise<Record<FinalStatus, strin
 export const pruning: Group = (open) => {
   test("where nothing is old enough, nothing is pruned", async () => {
     const { store } = await open();
-    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ retention: keepNothing, limit: 9 }), 0);
     const id = await jobIn(store, "done");
     const before = await pictureOf(store, id);
 
-    const keepMs = { done: HOUR_MS, failed: HOUR_MS, cancelled: HOUR_MS, expired: HOUR_MS };
-    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 0);
+    const retention = { done: HOUR_MS, failed: HOUR_MS, cancelled: HOUR_MS, expired: HOUR_MS };
+    assert.equal(await store.jobs.prune({ retention, limit: 9 }), 0);
     assert.deepEqual(await pictureOf(store, id), before);
   });
 
   test("a job is kept for its whole time and not a millisecond longer", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "done");
-    const keepMs = { ...keepNothing, done: 1_000 };
+    const retention = { ...keepNothing, done: 1_000 };
     clock.advance(1_000);
-    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ retention, limit: 9 }), 0);
 
     clock.advance(1);
-    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 1);
+    assert.equal(await store.jobs.prune({ retention, limit: 9 }), 1);
     assert.equal(await store.jobs.find(id), null);
   });
 
@@ -60,7 +60,7 @@ export const pruning: Group = (open) => {
     clock.advance(1_000);
 
     assert.equal(
-      await store.jobs.prune({ keepMs: { ...keepNothing, done: HOUR_MS }, limit: 9 }),
+      await store.jobs.prune({ retention: { ...keepNothing, done: HOUR_MS }, limit: 9 }),
       0,
     );
   });
@@ -70,14 +70,17 @@ export const pruning: Group = (open) => {
       const { store, clock } = await open();
       const ids = await inEachFinalState(store);
       clock.advance(HOUR_MS);
-      const keepMs = {
+      const retention = {
         done: 2 * HOUR_MS,
         failed: 2 * HOUR_MS,
         cancelled: 2 * HOUR_MS,
         expired: 2 * HOUR_MS,
       };
 
-      assert.equal(await store.jobs.prune({ keepMs: { ...keepMs, [status]: 1_000 }, limit: 9 }), 1);
+      assert.equal(
+        await store.jobs.prune({ retention: { ...retention, [status]: 1_000 }, limit: 9 }),
+        1,
+      );
       for (const other of finalStatuses) {
         const gone = (await store.jobs.find(ids[other])) === null;
         assert.equal(gone, other === status);
@@ -95,7 +98,7 @@ export const pruning: Group = (open) => {
     assert.equal((await store.jobs.attempts(first.id)).length, 2);
     clock.advance(1);
 
-    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
+    assert.equal(await store.jobs.prune({ retention: keepNothing, limit: 9 }), 1);
     assert.deepEqual(await pictureOf(store, first.id), { job: null, attempts: [], leases: [] });
     assert.deepEqual(await store.jobs.findFinished([first.id]), []);
     assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
@@ -106,7 +109,7 @@ export const pruning: Group = (open) => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(1);
-    await store.jobs.prune({ keepMs: keepNothing, limit: 9 });
+    await store.jobs.prune({ retention: keepNothing, limit: 9 });
 
     assert.equal(await store.jobs.cancel(id), null);
     await assert.rejects(store.jobs.retry(id, 1), JobNotFoundError);
@@ -122,7 +125,7 @@ export const pruning: Group = (open) => {
 
     const pruned = [];
     for (let round = 0; round < 3; round += 1) {
-      pruned.push(await store.jobs.prune({ keepMs: keepNothing, limit: 4 }));
+      pruned.push(await store.jobs.prune({ retention: keepNothing, limit: 4 }));
     }
     assert.deepEqual(pruned, [4, 4, 0]);
     assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
@@ -136,7 +139,7 @@ export const pruning: Group = (open) => {
       clock.advance(1e10);
       const before = await pictureOf(store, id);
 
-      assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
+      assert.equal(await store.jobs.prune({ retention: keepNothing, limit: 9 }), 1);
       assert.equal(await store.jobs.find(finished), null);
       assert.deepEqual(await pictureOf(store, id), before);
     });
@@ -149,7 +152,7 @@ export const pruning: Group = (open) => {
     await store.jobs.retry(id, 1);
     const before = await pictureOf(store, id);
 
-    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ retention: keepNothing, limit: 9 }), 0);
     assert.deepEqual(await pictureOf(store, id), before);
   });
 };

@@ -413,7 +413,7 @@ export const registry: Group = (open) => {
     const { store } = await open();
     const lost = await startOne(store, {}, { worker: "worker-gone" });
     const kept = await startOne(store, {}, { worker: "worker-here" });
-    const chore = { workers: ["worker-gone", "worker-else"], crashesMax: CRASHES_MAX, limit: 9 };
+    const chore = { workers: ["worker-gone", "worker-else"], maxCrashes: CRASHES_MAX, limit: 9 };
     const reclaimed = await store.jobs.reclaimFrom(chore);
     assert.deepEqual(
       reclaimed.map(({ id, worker }) => [id, worker]),

@@ -235,7 +235,10 @@ export const reports: Group = (open) => {
     await settleOne(store, done(job));
     assert.deepEqual(await seqs(store, job.id), [1, 2, 3]);
     clock.advance(HOUR_MS);
-    await store.jobs.prune({ keepMs: { done: 1, failed: 1, cancelled: 1, expired: 1 }, limit: 9 });
+    await store.jobs.prune({
+      retention: { done: 1, failed: 1, cancelled: 1, expired: 1 },
+      limit: 9,
+    });
     assert.deepEqual(await seqs(store, job.id), []);
     assert.deepEqual(await seqs(store, other.id), [1]);
   });

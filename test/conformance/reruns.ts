@@ -148,7 +148,7 @@ export const reruns: Group = (open) => {
       ]);
       clock.advance(1);
       await store.jobs.prune({
-        keepMs: { done: 0, failed: 0, cancelled: 0, expired: 0 },
+        retention: { done: 0, failed: 0, cancelled: 0, expired: 0 },
         limit: 9,
       });
       assert.equal(await byHand(sql`delete from holdfast.rerun`), 0);

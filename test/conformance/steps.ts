@@ -178,7 +178,10 @@ export const steps: Group = (open) => {
     await settleOne(store, done(last));
     assert.equal((await store.steps.list(job.id)).length, 1);
     clock.advance(HOUR_MS);
-    await store.jobs.prune({ keepMs: { done: 1, failed: 1, cancelled: 1, expired: 1 }, limit: 9 });
+    await store.jobs.prune({
+      retention: { done: 1, failed: 1, cancelled: 1, expired: 1 },
+      limit: 9,
+    });
     assert.deepEqual(await store.steps.list(job.id), []);
   });
 

@@ -104,8 +104,8 @@ export const tags: Group = (open) => {
     await settleOne(store, done(await claimOne(store)));
     clock.advance(1);
     assert.deepEqual((await mustFind(store, id)).tags, ["a"]);
-    const keepMs = { done: 0, failed: 0, cancelled: 0, expired: 0 };
-    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 1);
+    const retention = { done: 0, failed: 0, cancelled: 0, expired: 0 };
+    assert.equal(await store.jobs.prune({ retention, limit: 9 }), 1);
     assert.deepEqual(idsOf(await store.jobs.list({ tag: ["a"], limit: 9 })), [kept.id]);
     assert.equal(await byHand(sql`delete from holdfast.job_tag`), 1);
   });

@@ -89,7 +89,7 @@ export const traces: Group = (open) => {
     await settleOne(store, done(claimed));
     clock.advance(1);
     assert.equal((await store.traces.list([id])).length, 1);
-    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
+    assert.equal(await store.jobs.prune({ retention: keepNothing, limit: 9 }), 1);
     assert.deepEqual(await store.traces.list([id, kept.id]), [{ id: kept.id, ...trace }]);
   });
 

@@ -47,7 +47,7 @@ async function settleAll(store: Store, fences: readonly Fence[]): Promise<string
 
 /** Those that end by it: crashed once too often, or to be cancelled anyway. */
 async function takeBack(store: Store): Promise<string[]> {
-  const taken = await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: BATCH });
+  const taken = await store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: BATCH });
   return taken.filter(({ status }) => status !== "retry").map(({ id }) => id);
 }
 

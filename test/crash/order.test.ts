@@ -22,7 +22,7 @@ import { carryOut, Ledger, NEXT_AT, orderTasks, RESULT, testClock, VICTIM_AT } f
 
 const VICTIM_MS_MAX = 30_000;
 const SAMPLE_EVERY = 8;
-const CRASHES = { graceMs: 0, crashesMax: 100, limit: 10 };
+const CRASHES = { graceMs: 0, maxCrashes: 100, limit: 10 };
 const VICTIM = join(import.meta.dirname, "order-victim.ts");
 let folder = "";
 

@@ -204,7 +204,7 @@ export const verbs: Record<string, Verb> = {
   },
   reclaimExpired: {
     changes: 4,
-    act: (store) => store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 }),
+    act: (store) => store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: 10 }),
   },
   promoteDue: { changes: 2, act: (store) => store.jobs.promoteDue({ limit: 10 }) },
   "cancel of a pending job": { changes: 1, act: (store) => store.jobs.cancel(idOf("re-key")) },
@@ -263,8 +263,8 @@ export const verbs: Record<string, Verb> = {
   prune: {
     changes: 3,
     act: (store) => {
-      const keepMs = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
-      return store.jobs.prune({ keepMs, limit: 10 });
+      const retention = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
+      return store.jobs.prune({ retention, limit: 10 });
     },
   },
 };

@@ -337,7 +337,7 @@ const extend = command("extend", fc.record({ fences, leaseMs: span }), async (dr
 
 const reclaim = command(
   "reclaimExpired",
-  fc.record({ graceMs: fc.constantFrom(0, 0, 2_000), crashesMax: fc.constantFrom(1, 2, 3), limit }),
+  fc.record({ graceMs: fc.constantFrom(0, 0, 2_000), maxCrashes: fc.constantFrom(1, 2, 3), limit }),
   async (chore, world) => {
     const taken = (await world.call("reclaimExpired", chore)).toSorted(byId);
     const ids = taken.map(({ id }) => id);
@@ -393,7 +393,7 @@ function codeOf(thrown: unknown): string {
 const prune = command(
   "prune",
   fc.record({
-    keepMs: fc.record({ done: span, failed: span, cancelled: span, expired: span }),
+    retention: fc.record({ done: span, failed: span, cancelled: span, expired: span }),
     limit,
   }),
   async (chore, world) => {

@@ -277,7 +277,7 @@ export class Model {
     });
   }
 
-  reclaim(chore: { graceMs: number; crashesMax: number; limit: number }, chosen: string[]) {
+  reclaim(chore: { graceMs: number; maxCrashes: number; limit: number }, chosen: string[]) {
     const ended = (job: Job): boolean =>
       job.lockedUntil !== null && job.lockedUntil < this.now - chore.graceMs;
     const taken = pick(chosen, this.#where(ended), chore.limit);
@@ -287,7 +287,7 @@ export class Model {
     const culprits = taken.filter((job, n) => job.crashes > 0 && besides[n]?.length === 0);
     const reclaimed = taken.map((job, n): contract.Settled => {
       const fence = { id: job.id, worker: job.lockedBy ?? "", epoch: job.epoch };
-      this.#crash(job, chore.crashesMax);
+      this.#crash(job, chore.maxCrashes);
       this.#beside.set(`${job.id} ${job.epoch}`, besides[n] ?? []);
       return settled(fence, job);
     });
@@ -357,11 +357,11 @@ export class Model {
   }
 
   prune(
-    { keepMs, limit }: { keepMs: Record<FinalStatus, number>; limit: number },
+    { retention, limit }: { retention: Record<FinalStatus, number>; limit: number },
     chosen: string[],
   ) {
     const old = (job: Job): boolean =>
-      job.finishedAt !== null && job.finishedAt < this.now - keepMs[job.status as FinalStatus];
+      job.finishedAt !== null && job.finishedAt < this.now - retention[job.status as FinalStatus];
     const pruned = pick(chosen, this.#where(old), limit);
     for (const { id } of pruned) this.jobs.delete(id);
     return pruned.length;
@@ -442,12 +442,12 @@ export class Model {
     else move(job, kind, { ...ender(job), finishedAt: this.now, result, error });
   }
 
-  #crash(job: Job, crashesMax: number): void {
+  #crash(job: Job, maxCrashes: number): void {
     const longest = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** job.crashes);
     const digits = job.id.slice(-3 - 3 * (job.crashes % 4)).slice(0, 3);
     const backoffMs = Math.floor(longest * (0.5 + Number(`0x${digits}`) / 4_096));
     job.crashes += 1;
-    const poison = job.crashes >= crashesMax;
+    const poison = job.crashes >= maxCrashes;
     const cancelled = job.cancelRequestedAt !== null;
     const hopeless = cancelled || poison || job.attempts >= job.maxAttempts;
     const error = cancelled ? null : poison ? "POISON" : "LEASE_EXPIRED";

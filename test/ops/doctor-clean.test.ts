@@ -98,7 +98,7 @@ async function reap({ store }: Holdfast): Promise<void> {
   const closed = await store.workers.closeDead({ ...silence, gone: [silent.id, gone.id] });
   assert.equal(closed.length, 2);
   const dead = [silent.id, gone.id];
-  const taken = await store.jobs.reclaimFrom({ workers: dead, crashesMax: 3, limit: 10 });
+  const taken = await store.jobs.reclaimFrom({ workers: dead, maxCrashes: 3, limit: 10 });
   assert.equal(taken.length, 1);
 }
 

@@ -124,7 +124,7 @@ async function crashInEffect(holdfast: Holdfast): Promise<string> {
   assert.ok(job !== undefined);
   const pay = { name: "pay", occurrence: 1, position: 1, kind: "effect" } as const;
   assert.ok(await store.steps.put(job, { ...pay, status: "begun", result: null, isNew: true }));
-  await store.jobs.reclaimFrom({ workers: [worker], crashesMax: 3, limit: 10 });
+  await store.jobs.reclaimFrom({ workers: [worker], maxCrashes: 3, limit: 10 });
   return id;
 }
 

@@ -62,7 +62,7 @@ for (const engine of engines) {
       clock.set(Date.now() - 300_000);
       const crashed = await startOne(store, { queue: "c", maxAttempts: 1 }, { leaseMs: 1_000 });
       clock.advance(120_000);
-      await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 9 });
+      await store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: 9 });
       const { id: stale } = await start(store, { version: "1.0.0" });
       const late = await startOne(store, { queue: "a" }, { worker: stale, leaseMs: 1_000 });
       clock.set(Date.now());

@@ -192,7 +192,7 @@ async function client(store: Store, n: number, ended: Set<string>): Promise<void
     }
     running = [];
     await store.jobs.promoteDue({ limit: 100 });
-    await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 100, limit: 100 });
+    await store.jobs.reclaimExpired({ graceMs: 0, maxCrashes: 100, limit: 100 });
     const claimed = await store.jobs.claim(wanted);
     if (random() < 0.05) continue;
     running = claimed;

@@ -156,7 +156,7 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a job that kills its workers is never put aside", {
     file: ROWS,
-    find: "if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {",
+    find: "if (crashed.crashes >= maxCrashes || lease.attempts >= lease.max_attempts) {",
     put: "if (lease.attempts >= lease.max_attempts) {",
   }),
 

@@ -56,7 +56,7 @@ export async function simulate(
     settings: {
       leaseMs: LEASE_MS,
       graceMs: GRACE_MS,
-      crashesMax: plan.crashes,
+      maxCrashes: plan.crashes,
       limits: plan.limits,
     },
     stuck: stage.stuck,

@@ -40,7 +40,7 @@ export const EXPIRED = JSON.stringify({
   message: "It had to start by 1970-01-01T00:00:00.001Z, but no worker started it in time.",
 });
 
-export const sweep = { graceMs: GRACE_MS, crashesMax: CRASHES_MAX, limit: 100 };
+export const sweep = { graceMs: GRACE_MS, maxCrashes: CRASHES_MAX, limit: 100 };
 
 export function newJob(facts: Partial<NewJob> = {}): NewJob {
   return {

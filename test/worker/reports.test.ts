@@ -390,7 +390,7 @@ suite("a worker that lost its job", () => {
     const first = await until("it runs", () => contexts[0]);
     await until("it is heard", async () => (await words(holdfast, job.id)).length === 1);
     const { worker } = first.fence;
-    await holdfast.store.jobs.reclaimFrom({ workers: [worker], crashesMax: 9, limit: 9 });
+    await holdfast.store.jobs.reclaimFrom({ workers: [worker], maxCrashes: 9, limit: 9 });
     first.log("a zombie");
     first.progress(0.9);
     const second = await until("it runs again", () => contexts[1]);

@@ -359,8 +359,8 @@ suite("a called job", () => {
     await kit.drain([parent, child]);
     fails = false;
     await kit.clock.advance("39d");
-    const keepMs = { done: 1, failed: 1, cancelled: 1, expired: 1 };
-    assert.equal(await kit.holdfast.store.jobs.prune({ keepMs, limit: 9 }), 1);
+    const retention = { done: 1, failed: 1, cancelled: 1, expired: 1 };
+    assert.equal(await kit.holdfast.store.jobs.prune({ retention, limit: 9 }), 1);
     await kit.drain([parent, child], all);
     assert.equal(await job.result(), "refunded");
   });
@@ -374,7 +374,7 @@ suite("a called job", () => {
     await kit.drain([child]);
     await kit.clock.advance("1h");
     await kit.holdfast.store.jobs.prune({
-      keepMs: { done: 1, failed: 1, cancelled: 1, expired: 1 },
+      retention: { done: 1, failed: 1, cancelled: 1, expired: 1 },
       limit: 9,
     });
     await kit.drain([parent, child], all);

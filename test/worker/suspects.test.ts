@@ -40,7 +40,7 @@ async function runsOf(
   const wanted = { worker: "dead", queues: ["default"], tasks: null, limit: 100, leaseMs: 100 };
   await jobs.claim(wanted);
   await clock.advance(200);
-  await jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 100 });
+  await jobs.reclaimExpired({ graceMs: 0, maxCrashes: 3, limit: 100 });
   await clock.advance(2_000);
   await jobs.promoteDue({ limit: 100 });
   await holdfast.enqueueMany(task, others.map(input("other")));

@@ -1,5 +1,5 @@
 /** The address of a PostgreSQL database, from a URL or a user's pool. */
-import { InvalidArgumentError } from "../../core/errors.ts";
+import { InvalidArgumentError, invalid } from "../../core/errors.ts";
 import { importDriver } from "../engine.ts";
 
 export const SCHEMA = "holdfast";
@@ -94,10 +94,10 @@ export async function loadDriver(): Promise<Pg> {
 export function checkSchemaName(schema: string): string {
   const isName = typeof schema === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(schema);
   if (isName && !schema.startsWith("pg_") && schema !== "information_schema") return schema;
-  throw new InvalidArgumentError({
-    field: "schema",
-    problem: `'${schema.slice(0, 60)}' is not a valid schema name. Use lower-case letters, digits and '_', at most 48 characters, not starting with a digit or pg_.`,
-  });
+  throw invalid(
+    "schema",
+    `'${schema.slice(0, 60)}' is not a valid schema name. Use lower-case letters, digits and '_', at most 48 characters, not starting with a digit or pg_.`,
+  );
 }
 
 const URL_OPTIONS = new Set([
@@ -117,7 +117,7 @@ export function postgresAddress(url: string, schema?: string): PostgresAddress {
   for (const name of parsed.searchParams.keys()) {
     if (URL_OPTIONS.has(name)) continue;
     const problem = `there is no option '${name}'. The options are: ${[...URL_OPTIONS].join(", ")}.`;
-    throw new InvalidArgumentError({ field: "url", problem });
+    throw invalid("url", problem);
   }
   checkEncryption(parsed.searchParams.get("sslmode"));
   const chosen = schema ?? parsed.searchParams.get("schema") ?? SCHEMA;
@@ -129,8 +129,7 @@ const ENCRYPTIONS = ["disable", "prefer", "require", "verify-ca", "verify-full",
 
 function checkEncryption(mode: string | null): void {
   if (mode === null || ENCRYPTIONS.includes(mode)) return;
-  const problem = `sslmode=${mode.slice(0, 20)} is not known. Use ${ENCRYPTIONS.join(", ")}.`;
-  throw new InvalidArgumentError({ field: "url", problem });
+  throw invalid("url", `sslmode=${mode.slice(0, 20)} is not known. Use ${ENCRYPTIONS.join(", ")}.`);
 }
 
 /** A password with special characters that are not encoded would end up in another part of the URL, and be shown. */

@@ -6,7 +6,7 @@
  */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { InvalidArgumentError, StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
+import { invalid, StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
 import {
@@ -278,8 +278,7 @@ export class SqliteEngine implements Engine {
   async #refuseOtherCopy(ask: Ask): Promise<void> {
     const ours = this.connection.database.prepare(FINGERPRINT).get() as { copy: string };
     const [theirs] = (await ask(FINGERPRINT, [])).rows as { copy: string }[];
-    if (theirs?.copy !== ours.copy)
-      throw new InvalidArgumentError({ field: "tx", problem: OTHER_COPY });
+    if (theirs?.copy !== ours.copy) throw invalid("tx", OTHER_COPY);
   }
 
   #useWal(): void {

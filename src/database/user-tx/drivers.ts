@@ -1,5 +1,5 @@
 /** Recognises the drivers' own connections, which the other libraries use in the end. */
-import { InvalidArgumentError } from "../../core/errors.ts";
+import { InvalidArgumentError, invalid } from "../../core/errors.ts";
 
 const DRIVERS: Readonly<Record<Database, readonly Library[]>> = {
   sqlite: [askSqlite],
@@ -242,7 +242,7 @@ export function over(library: string): InvalidArgumentError {
 }
 
 export function give(problem: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field: "tx", problem });
+  return invalid("tx", problem);
 }
 
 /** The tables were not found. Holdfast was opened, so they are in its own database. */

@@ -33,7 +33,7 @@ export interface Evidence {
   readonly settings: {
     readonly leaseMs: number;
     readonly graceMs: number;
-    readonly crashesMax: number;
+    readonly maxCrashes: number;
     readonly limits: Limits | null;
   };
   /** What did not come to an end in time; null: all did, or no process waited for it. */

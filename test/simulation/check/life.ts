@@ -349,13 +349,13 @@ export class Lives {
   }
 
   #afterCrash(from: Change, to: Change): [Invariant, string] | null {
-    const { graceMs, crashesMax } = this.#evidence.settings;
+    const { graceMs, maxCrashes } = this.#evidence.settings;
     if ((from.until_at ?? 0) + graceMs >= to.at)
       return ["I4 one owner", "its lease was taken back before its end"];
     if (from.cancel_at !== null)
       return to.status === "cancelled" ? null : ["I8 the moves", "a cancel was forgotten"];
     const isOver =
-      (to.crashes ?? 0) >= crashesMax || (from.attempts ?? 0) >= (from.attempts_max ?? 0);
+      (to.crashes ?? 0) >= maxCrashes || (from.attempts ?? 0) >= (from.attempts_max ?? 0);
     if (to.status !== (isOver ? "failed" : "retry")) {
       return [
         "I7 attempts",

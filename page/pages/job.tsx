@@ -15,6 +15,7 @@ import {
   copyText,
   Crumbs,
   Info,
+  JobLink,
   Moment,
   Note,
   Panel,
@@ -37,6 +38,9 @@ import { Why } from "./why.tsx";
 import "./job.css";
 
 const STORY_EVERY_MS = 3_000;
+
+/** The tag that the server gives a replay. */
+const REPLAY_OF = "replay-of:";
 
 export function JobPage({ id }: { readonly id: string }): JSX.Element {
   const { data, error, reload } = useRead("jobs/{id}/story", { id }, STORY_EVERY_MS);
@@ -209,6 +213,7 @@ function Facts({ story }: { readonly story: JobStory }): JSX.Element {
   const { job, attempts, item, startBy } = story;
   const last = attempts.at(-1);
   const build = last?.build ?? null;
+  const original = job.tags.find((tag) => tag.startsWith(REPLAY_OF))?.slice(REPLAY_OF.length);
   return (
     <Panel title="Facts">
       <div class="body">
@@ -225,6 +230,11 @@ function Facts({ story }: { readonly story: JobStory }): JSX.Element {
               <span class="failed">{f.plural(job.crashes, "crash", "crashes")}</span>
             )}
           </Fact>
+          {original !== undefined && (
+            <Fact name="Replay of">
+              <JobLink id={original} />
+            </Fact>
+          )}
           {job.tags.length > 0 && (
             <Fact name="Tags">
               <span class="line wrap">

@@ -163,6 +163,70 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     dashboard.assertNoComplaints();
   });
 
+  test("any attempt of a job can be chosen, with all causes of its error, on a phone too", async () => {
+    const { holdfast } = dashboard;
+    const { id } = await holdfast.enqueue("outside.try", {}, { queue: "tries", maxAttempts: 13 });
+    for (let attempt = 1; attempt <= 13; attempt += 1) {
+      const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["tries"] });
+      const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };
+      const first = {
+        name: "TypeError",
+        message: "no address",
+        stack: "TypeError\n    at look (dns.js:7:1)",
+      };
+      const cause = { name: "Error", message: "no printer", cause: first };
+      const step = { name: `label ${attempt}`, occurrence: 1, tookMs: 1 };
+      const error = { name: "Error", message: `failure ${attempt}`, code: "E_LABEL", cause, step };
+      const outcome = { kind: "retry", delayMs: 0, error: JSON.stringify(error) } as const;
+      await holdfast.store.jobs.settle([{ ...fence, outcome }]);
+      await holdfast.store.jobs.promoteDue({ limit: 9 });
+    }
+    const page = await dashboard.page(`jobs/${id}`, { viewport: { width: 375, height: 800 } });
+    await page.locator(".explain").getByText("at label 13 with Error: failure 13.").waitFor();
+    const choice = page.getByRole("combobox", { name: "Attempt" });
+    assert.equal(await choice.locator("option").count(), 11, "ten, and the comparison");
+    await page.getByRole("button", { name: "Earlier" }).click();
+    await choice.locator("option", { hasText: "label 1" }).last().waitFor({ state: "attached" });
+    await choice.selectOption("1");
+    const stack = page.locator("pre.code").filter({ hasText: "failure 1" }).first();
+    await stack.getByText("Error (E_LABEL): failure 1", { exact: true }).waitFor();
+    const text = (await stack.textContent()) ?? "";
+    assert.match(
+      text,
+      /caused by Error: no printer\s+caused by TypeError: no address\s+at look \(dns\.js:7:1\)/,
+    );
+    await page.getByRole("button", { name: "Copy stack" }).click();
+    await page.getByText(/^Copied: Error: failure 1/).waitFor();
+    assert.equal(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0);
+    await dashboard.closePages();
+    dashboard.assertNoComplaints();
+  });
+
+  test("the event that a job waits for is emitted by hand, and the job goes on", async () => {
+    const { holdfast } = dashboard;
+    const { id } = await holdfast.enqueue("outside.wait", {}, { queue: "waits" });
+    const [lease] = await holdfast.leases.acquire({ worker: "py-1", queues: ["waits"] });
+    const fence = { id, worker: "py-1", epoch: lease?.epoch ?? 0 };
+    const of = { event: "order.paid", key: "42" };
+    await holdfast.store.steps.expect(of);
+    await holdfast.store.jobs.settle([
+      { ...fence, outcome: { kind: "suspended", delayMs: null, waits: [of] } },
+    ]);
+    const page = await dashboard.page(`jobs/${id}`);
+    await page
+      .locator(".explain")
+      .getByText("It waits for the event order.paid with the key 42.")
+      .waitFor();
+    await page.getByRole("button", { name: "Emit the event…" }).click();
+    await page.getByLabel(/^Payload/).fill('{ "cents": 500 }');
+    await page.getByRole("button", { name: "Emit it" }).click();
+    await page.getByText("Emitted: 1 job went on.").waitFor();
+    assert.equal((await holdfast.jobs.get(id))?.status, "pending");
+    const event = await holdfast.store.steps.findEvent("order.paid", "42");
+    assert.deepEqual(JSON.parse(event?.payload ?? ""), { cents: 500 });
+    await dashboard.closePages();
+  });
+
   test("a job that does not exist is asked for once, and its page has a heading", async () => {
     const missingJob = "01890000-0000-7000-8000-000000000000";
     const page = await dashboard.page("");

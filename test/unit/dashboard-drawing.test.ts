@@ -120,6 +120,20 @@ describe("the life of a job", () => {
     assert.ok(shares[0] === 0 && share(700_000) <= 1);
   });
 
+  test("of a job with many attempts the newest are drawn, without what the others did", () => {
+    const attempts = [attempt(7, 500_000, 510_000, "retry"), attempt(8, 520_000, 530_000, "retry")];
+    const { stretches, from } = timelineOf(job, attempts, 800_000);
+    assert.deepEqual([from, stretches[0]?.kind], [500_000, "running"]);
+    const step = (name: string, begunAt: number): any => {
+      return { name, begunAt, endedAt: begunAt + 1, epoch: 1, position: 1, kind: "step" };
+    };
+    const lanes = lanesOf(attempts, [step("old", 2_000), step("new", 500_500)], 800_000);
+    assert.deepEqual(
+      lanes.map(({ steps }) => steps.map(({ step: { name } }) => name)),
+      [["new"], []],
+    );
+  });
+
   test("a step stands in the attempt in whose time it began", () => {
     const attempts = [attempt(1, 0, 10, "suspended"), attempt(2, 100, null, "running")];
     const step = (name: string, begunAt: number): any => ({

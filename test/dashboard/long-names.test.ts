@@ -84,6 +84,18 @@ const allPaused = (page: Page) =>
     })),
   }));
 
+/** As if this were why the job does not run. */
+const explained =
+  (reason: string, facts: object) =>
+  (page: Page): Promise<void> =>
+    answers(page, /\/story$/, (story: object) => ({
+      ...story,
+      explanation: { reason, sentence: "", facts },
+    }));
+
+const AWAITED = { events: [{ name: long("order.paid"), key: long("order") }], until: null };
+const IDLE = { workers: [long("mailer"), long("shipper")] };
+
 async function sessionEnds(page: Page): Promise<void> {
   await page.route(/\/api\/v1\//, (route) =>
     route.fulfill({ status: 401, json: { status: 401, code: "UNAUTHORIZED" } }),
@@ -135,6 +147,20 @@ function dialogsOf({ ids, workers }: Town, jobs: Jobs): Record<string, readonly 
       { path: `jobs/${ids.packed}`, press: [/^Rerun from a step…/, /^See what would happen/] },
     ],
     "job-buttons.tsx resolveEffect": [{ path: `jobs/${ids.doubt}`, press: [/^It happened…/] }],
+    "mend.tsx askEmit": [
+      {
+        path: `jobs/${jobs.retry}`,
+        press: [/^Emit the event…/],
+        prepare: explained("waits-for-event", AWAITED),
+      },
+    ],
+    "mend.tsx askResumeWorkers": [
+      {
+        path: `jobs/${jobs.retry}`,
+        press: [/^Resume 2 workers…/],
+        prepare: explained("workers-paused", IDLE),
+      },
+    ],
     "release-lock.tsx askRelease": [{ path: "locks", press: [/^Release…/] }],
     "queues.tsx askLimit": [{ path: "queues", press: [/^New limit…/] }],
     "queue-lanes.tsx askPauseLane": [

@@ -5,7 +5,8 @@ import { post } from "../client.ts";
 import { Spark } from "../charts.tsx";
 import * as f from "../format.ts";
 import { useKeys } from "../keys.ts";
-import { useRead } from "../live.ts";
+import { Icon } from "../icons.tsx";
+import { serverNow, useRead } from "../live.ts";
 import { ask, reasonIn } from "../notices.ts";
 import {
   Act,
@@ -15,17 +16,23 @@ import {
   Build,
   Empty,
   Head,
+  JobLink,
   Moment,
   Panel,
   Seg,
+  Shown,
   Tag,
+  TaskLink,
   Trouble,
 } from "../parts.tsx";
 import { type Column, Table } from "../table.tsx";
-import { setQuery, to, usePlace } from "../router.ts";
+import { go, setQuery, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import { askAll } from "./job-actions.tsx";
 import { Stack } from "./job-error.tsx";
+import { atOf } from "./job-query.ts";
+import { FailedNow, titleOf } from "./kind-table.tsx";
+import { TimeFilter } from "./time-filter.tsx";
 import "./errors.css";
 
 type State = ErrorKind["state"];
@@ -40,10 +47,11 @@ export function ErrorsPage(): JSX.Element {
   const { query } = usePlace();
   const given = query.get("state");
   const state = STATES.find((one) => one === given) ?? "open";
-  const { data, error, reload } = useRead("errors", { state });
+  const asked = askedIn(query);
+  const { data, error, reload } = useRead("errors", { state, ...asked }, EVERY_MS);
   const groups = data?.groups ?? [];
   const wanted = query.get("group");
-  const chosen = groups.find(({ id }) => id === wanted) ?? groups[0];
+  const chosen = wanted ?? groups[0]?.id;
   const cursor = useRows(groups.length);
   const here = groups[cursor.at];
   useKeys(here === undefined ? {} : { Enter: () => setQuery({ group: here.id }, "replace") });
@@ -53,22 +61,34 @@ export function ErrorsPage(): JSX.Element {
     <>
       <Head
         title="Errors"
-        say={sayAbout(data, state)}
+        say={isNarrowed(asked) ? sayWithin(data) : sayAbout(data, state)}
         acts={
-          <Seg
-            label="Which"
-            choices={STATES.map((one) => ({
-              text: `${one.replace(/^./, (first) => first.toUpperCase())} ${f.count(data.counts[one])}`,
-              href: to("errors", { state: one === "open" ? null : one }),
-              current: one === state,
-            }))}
-          />
+          <>
+            <Seg
+              label="Which"
+              choices={STATES.map((one) => ({
+                text: `${one.replace(/^./, (first) => first.toUpperCase())} ${f.count(data.counts[one])}`,
+                href: to("errors", { state: one === "open" ? null : one, ...asked }),
+                current: one === state,
+              }))}
+            />
+            <TimeFilter list="errors" query={query} />
+          </>
         }
       />
+      <Narrowed query={query} />
       {error !== null && <Trouble error={error} reload={reload} />}
-      {groups.length === 0 ? (
+      {groups.length === 0 && wanted === null ? (
         <section class="panel">
-          <Empty title={state === "open" ? "No error is open." : `None is ${state}.`}>
+          <Empty
+            title={
+              isNarrowed(asked)
+                ? "No kind of error matches."
+                : state === "open"
+                  ? "No error is open."
+                  : `None is ${state}.`
+            }
+          >
             {state === "open"
               ? "When attempts fail, their errors are grouped here by kind once their minute is over, with the build in which each was first seen."
               : undefined}
@@ -76,12 +96,71 @@ export function ErrorsPage(): JSX.Element {
         </section>
       ) : (
         <div class="cols-side wideside">
-          <GroupTable groups={groups} chosen={chosen} at={cursor.at} data={data} />
-          {chosen !== undefined && <Detail group={chosen} />}
+          <GroupTable asked={asked} chosen={chosen} at={cursor.at} data={data} />
+          {chosen !== undefined && <Detail key={chosen} id={chosen} asked={asked} />}
         </div>
       )}
     </>
   );
+}
+
+/** Kinds change when a minute is over. */
+const EVERY_MS = 15_000;
+
+/** What the list is narrowed to, as the API names it. */
+type Asked = { readonly [F in (typeof FIELDS)[number]]?: string };
+
+const FIELDS = ["task", "build", "since", "until"] as const;
+
+function askedIn(query: URLSearchParams): Asked {
+  return Object.fromEntries(
+    FIELDS.flatMap((name) => {
+      const value = query.get(name) ?? "";
+      return value === "" ? [] : [[name, value]];
+    }),
+  );
+}
+
+function isNarrowed(asked: Asked): boolean {
+  return Object.keys(asked).length > 0;
+}
+
+/** A time as people read it: "1h" is an hour before now. */
+function timeText(value: string): string {
+  const at = atOf(value);
+  return at === null ? `${value} ago` : f.moment(at, serverNow());
+}
+
+function Narrowed({ query }: { readonly query: URLSearchParams }): JSX.Element | null {
+  const asked = askedIn(query);
+  if (!isNarrowed(asked)) return null;
+  const without = (name: string): string => {
+    const next = new URLSearchParams(query);
+    next.delete(name);
+    return to("errors", next);
+  };
+  return (
+    <div class="line wrap narrowed">
+      {FIELDS.filter((name) => asked[name] !== undefined).map((name) => (
+        <span class="chip" key={name}>
+          <span>{name}</span>
+          <b>{name === "since" || name === "until" ? timeText(asked[name] ?? "") : asked[name]}</b>
+          <button type="button" title="Remove" onClick={() => go(without(name))}>
+            <Icon name="close" />
+            <span class="sr">Remove {name}</span>
+          </button>
+        </span>
+      ))}
+    </div>
+  );
+}
+
+/** What failed in the time or the build: the kinds of the list. */
+function sayWithin({ groups }: ListErrorsResponse): string {
+  const sum = (of: "failed" | "retried"): number =>
+    groups.reduce((all, group) => all + (group.within ?? group)[of], 0);
+  const [failed, retried] = [sum("failed"), sum("retried")];
+  return `${f.plural(failed, "job")} failed and ${f.plural(retried, "attempt")} ${retried === 1 ? "was" : "were"} retried, with ${f.plural(groups.length, "kind")} of error.`;
 }
 
 function sayAbout({ groups }: ListErrorsResponse, state: State): string {
@@ -103,8 +182,36 @@ function sayAbout({ groups }: ListErrorsResponse, state: State): string {
   return `${parts.join("; ")}.`;
 }
 
+/** Ever, or in the time or the build that is asked for. */
+function columnsFor(asked: Asked): readonly Column<ErrorKind>[] {
+  const isOfPart = ["since", "until", "build"].some((name) => name in asked);
+  const [trend, now, ...others] = COLUMNS;
+  const counts: readonly Column<ErrorKind>[] = [
+    {
+      name: isOfPart ? "Failed then" : "Ever",
+      align: "end",
+      look: "dim",
+      width: isOfPart ? 88 : 72,
+      cell: ({ within, failed }) => f.count(within?.failed ?? failed),
+    },
+    {
+      name: "Retried",
+      hide: "sm",
+      align: "end",
+      look: "dim",
+      width: 72,
+      cell: ({ within, retried }) => f.count(within?.retried ?? retried),
+    },
+  ];
+  const error: Column<ErrorKind> = {
+    name: "Error",
+    min: 200,
+    cell: (group) => <Kind group={group} asked={asked} />,
+  };
+  return [error, trend, now, ...counts, ...others].filter((column) => column !== undefined);
+}
+
 const COLUMNS: readonly Column<ErrorKind>[] = [
-  { name: "Error", min: 200, cell: (group) => <Kind group={group} /> },
   {
     name: "Last 24 h",
     hide: "sm",
@@ -112,27 +219,18 @@ const COLUMNS: readonly Column<ErrorKind>[] = [
     cell: (group) => <Spark values={group.trend} bad={group.isNew || cameBack(group)} />,
   },
   {
-    name: "Failed ever",
+    name: "Failed now",
     align: "end",
     width: 88,
-    look: ({ failed }) => (failed === 0 ? "faint" : "strong"),
-    cell: ({ failed }) => f.count(failed),
-  },
-  {
-    name: "Retried",
-    hide: "sm",
-    align: "end",
-    look: "dim",
-    width: 72,
-    cell: ({ retried }) => f.count(retried),
+    look: ({ failedNow }) => (failedNow === 0 ? "faint" : "strong"),
+    cell: (group) => <FailedNow group={group} />,
   },
   {
     name: "Last",
     hide: "sm",
     align: "end",
     look: "dim",
-    width: 64,
-    sorted: "descending",
+    width: 72,
     cell: ({ lastAt }) => <Ago at={lastAt} />,
   },
   {
@@ -143,18 +241,19 @@ const COLUMNS: readonly Column<ErrorKind>[] = [
   },
 ];
 
-function Kind({ group }: { readonly group: ErrorKind }): JSX.Element {
+function Kind({ group, asked }: { readonly group: ErrorKind; readonly asked: Asked }): JSX.Element {
   return (
     <>
       <span class="line">
         <a
           class="name clip"
           href={to("errors", {
+            ...asked,
             group: group.id,
             state: group.state === "open" ? null : group.state,
           })}
         >
-          {group.name}
+          {titleOf(group)}
         </a>
         {group.isNew && <Tag tone="bad">new</Tag>}
         {cameBack(group) && <Tag tone="warn">came back</Tag>}
@@ -166,44 +265,65 @@ function Kind({ group }: { readonly group: ErrorKind }): JSX.Element {
 }
 
 function GroupTable({
-  groups,
+  asked,
   chosen,
   at,
   data,
 }: {
-  readonly groups: readonly ErrorKind[];
-  readonly chosen: ErrorKind | undefined;
+  readonly asked: Asked;
+  readonly chosen: string | undefined;
   readonly at: number;
   readonly data: ListErrorsResponse;
 }): JSX.Element {
+  const { groups } = data;
   return (
     <section class="panel">
       <Table
         tall
         label="Kinds of errors"
         at={at}
-        select={{ many: false, isSelected: (group) => group === chosen }}
+        select={{ many: false, isSelected: ({ id }) => id === chosen }}
         rows={groups}
         keyOf={({ id }) => id}
-        columns={COLUMNS}
+        columns={columnsFor(asked)}
       />
       {!data.isAll && (
         <footer>
-          <span>The {f.count(groups.length)} that were seen last.</span>
+          <span>
+            The {f.count(groups.length)} that were seen {isNarrowed(asked) ? "most often" : "last"}.
+          </span>
         </footer>
       )}
     </section>
   );
 }
 
-function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
-  const { sample } = group;
-  const { data } = useRead("errors/{id}", { id: group.id }, 15_000);
-  const stack = data?.stack ?? null;
+/** A kind that was asked for by its id may be none of the list. */
+function Detail({ id, asked }: { readonly id: string; readonly asked: Asked }): JSX.Element {
+  const kind = useRead("errors/{id}", { id }, EVERY_MS);
+  return (
+    <div>
+      <Shown from={kind} rows={3}>
+        {({ group, stack }) => <One group={group} stack={stack} asked={asked} />}
+      </Shown>
+    </div>
+  );
+}
+
+function One({
+  group,
+  stack,
+  asked,
+}: {
+  readonly group: ErrorKind;
+  readonly stack: string | null;
+  readonly asked: Asked;
+}): JSX.Element {
+  const { sample, first } = group;
   return (
     <div class="stack">
       <Panel
-        title={group.name}
+        title={titleOf(group)}
         right={
           group.isNew ? (
             <Tag tone="bad">new</Tag>
@@ -216,14 +336,23 @@ function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
           <p class="wraps">{group.message}</p>
           <Spark wide values={group.trend} bad={group.isNew || cameBack(group)} />
           <dl class="facts">
+            <dt>Task</dt>
+            <dd>
+              <TaskLink name={group.task} />
+            </dd>
             <dt>First seen</dt>
             <dd>
               <Moment at={group.firstAt} />{" "}
-              {group.firstBuild !== null && <Build id={group.firstBuild} />}
+              {group.firstBuild !== null && <Build id={group.firstBuild} />} in job{" "}
+              <JobLink id={first.job} />
             </dd>
             <dt>Last seen</dt>
             <dd>
-              <Moment at={group.lastAt} />
+              <Moment at={group.lastAt} /> in job <JobLink id={sample.job} />
+            </dd>
+            <dt>Failed now</dt>
+            <dd>
+              <FailedNow group={group} />
             </dd>
             {group.builds.length > 0 && (
               <>
@@ -266,7 +395,7 @@ function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
               </>
             )}
           </dl>
-          <Buttons group={group} />
+          <Buttons group={group} asked={asked} />
         </div>
       </Panel>
       <Panel
@@ -289,13 +418,36 @@ function Detail({ group }: { readonly group: ErrorKind }): JSX.Element {
   );
 }
 
-function Buttons({ group }: { readonly group: ErrorKind }): JSX.Element {
-  const filter = { status: ["failed"] as const, kind: group.id };
-  const { data: failed } = useRead("jobs/count", filter);
+/** Of a time, jobs that ended in it; of a build, those that it ran. */
+function Buttons({
+  group,
+  asked: { build, since, until },
+}: {
+  readonly group: ErrorKind;
+  readonly asked: Asked;
+}): JSX.Element {
+  const of = {
+    status: ["failed"] as const,
+    kind: group.id,
+    ...(build === undefined ? {} : { build }),
+  };
+  const times = {
+    ...(since === undefined ? {} : { endedSince: since }),
+    ...(until === undefined ? {} : { endedUntil: until }),
+  };
+  const { data: failed } = useRead("jobs/count", { ...of, ...times });
+  const retry = (): Promise<void> => {
+    const [endedSince, endedUntil] = [atOf(since ?? null), atOf(until ?? null)];
+    return askAll("retry", {
+      ...of,
+      ...(endedSince === null ? {} : { endedSince }),
+      ...(endedUntil === null ? {} : { endedUntil }),
+    });
+  };
   return (
     <div class="line wrap">
       {failed !== undefined && failed.count > 0 && (
-        <Act kind="primary" onClick={() => askAll("retry", filter)}>
+        <Act kind="primary" onClick={retry}>
           Retry {f.count(failed.count)}
           {failed.isComplete ? "" : "+"}…
         </Act>

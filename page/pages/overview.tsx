@@ -155,7 +155,7 @@ function Figures({ overview: { figures, queues } }: { readonly overview: Overvie
         name="Failed, last hour"
         value={f.count(figures.failedHour)}
         more={
-          <a href={to("errors")}>
+          <a href={to("errors", { since: "1h" })}>
             {errorKinds === null
               ? "by kind"
               : `${f.plural(errorKinds, "kind")}${(errorKindsNew ?? 0) > 0 ? `, ${errorKindsNew} new` : ""}`}

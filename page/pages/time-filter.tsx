@@ -1,4 +1,4 @@
-/** When jobs ended, were enqueued or started: from one clock time to another, in the time zone of the person who looks. */
+/** When jobs ended, were enqueued or started, or errors were seen: from one clock time to another, in the time zone of the person who looks. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Clock } from "../clock.tsx";
@@ -9,52 +9,77 @@ import { go, to } from "../router.ts";
 import { atOf, isByEnd, spanText, SPANS } from "./job-query.ts";
 import "./time-filter.css";
 
-const EVENTS = ["ended", "enqueued", "started"] as const;
-type Event = (typeof EVENTS)[number];
+/** What happened in between, with the fields of the address. */
+interface Event {
+  readonly text: string;
+  readonly since: string;
+  readonly until: string;
+}
+
+function eventOf(name: string, text = name): Event {
+  return { text, since: `${name}Since`, until: `${name}Until` };
+}
+
+const LISTS = {
+  jobs: [eventOf("ended"), eventOf("enqueued", "were enqueued"), eventOf("started")],
+  errors: [{ text: "were seen", since: "since", until: "until" }],
+} as const;
+
+type List = keyof typeof LISTS;
 
 /** The list of what happened in between; null: no bound. */
 function between(
-  query: URLSearchParams,
+  { list, query }: Shown,
   event: Event,
   [since, until]: readonly [since: string | number | null, until: number | null],
 ): string {
   const next = new URLSearchParams(query);
-  for (const name of [`${event}Since`, `${event}Until`, "before"]) next.delete(name);
-  if (since !== null) next.set(`${event}Since`, String(since));
-  if (until !== null) next.set(`${event}Until`, String(until));
-  return to("jobs", next);
+  for (const name of [event.since, event.until, "before", "group"]) next.delete(name);
+  if (since !== null) next.set(event.since, String(since));
+  if (until !== null) next.set(event.until, String(until));
+  return to(list, next);
 }
 
 function midnight(): number {
   return new Date(serverNow()).setHours(0, 0, 0, 0);
 }
 
-export function TimeFilter({ query }: { readonly query: URLSearchParams }): JSX.Element {
+interface Shown {
+  readonly list: List;
+  readonly query: URLSearchParams;
+}
+
+export function TimeFilter({
+  list = "jobs",
+  query,
+}: Partial<Shown> & Pick<Shown, "query">): JSX.Element {
   const [open, setOpen] = useState(false);
   return (
     <div class="when">
       <Btn onClick={() => setOpen(!open)}>Time…</Btn>
-      {open && <TimeForm query={query} close={() => setOpen(false)} />}
+      {open && <TimeForm list={list} query={query} close={() => setOpen(false)} />}
     </div>
   );
 }
 
 function TimeForm({
+  list,
   query,
   close,
-}: {
-  readonly query: URLSearchParams;
+}: Shown & {
   readonly close: () => void;
 }): JSX.Element {
-  const given = EVENTS.find((one) => query.has(`${one}Since`) || query.has(`${one}Until`));
-  const [event, setEvent] = useState<Event>(given ?? (isByEnd(query) ? "ended" : "enqueued"));
-  const [since, setSince] = useState(() => f.clockOf(atOf(query.get(`${event}Since`))));
-  const [until, setUntil] = useState(() => f.clockOf(atOf(query.get(`${event}Until`))));
+  const events: readonly Event[] = LISTS[list];
+  const given = events.find((one) => query.has(one.since) || query.has(one.until));
+  const usual = events[isByEnd(query) ? 0 : 1] ?? LISTS.errors[0];
+  const [event, setEvent] = useState<Event>(given ?? usual);
+  const [since, setSince] = useState(() => f.clockOf(atOf(query.get(event.since))));
+  const [until, setUntil] = useState(() => f.clockOf(atOf(query.get(event.until))));
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => form.current?.querySelector("select")?.focus(), []);
+  useEffect(() => form.current?.querySelector<HTMLElement>("select, button")?.focus(), []);
   const show = (...times: Parameters<typeof between>[2]): void => {
     close();
-    go(between(query, event, times));
+    go(between({ list, query }, event, times));
   };
   return (
     <form
@@ -68,14 +93,16 @@ function TimeForm({
       }}
     >
       <label class="line">
-        <span>Jobs that</span>
+        <span>{list === "jobs" ? "Jobs that" : "Errors that"}</span>
         <select
-          value={event}
-          onChange={({ currentTarget }) => setEvent(currentTarget.value as Event)}
+          value={event.text}
+          onChange={({ currentTarget }) =>
+            setEvent(events.find(({ text }) => text === currentTarget.value) ?? event)
+          }
         >
-          {EVENTS.map((one) => (
-            <option key={one} value={one}>
-              {one === "enqueued" ? "were enqueued" : one}
+          {events.map(({ text }) => (
+            <option key={text} value={text}>
+              {text}
             </option>
           ))}
         </select>

@@ -13,6 +13,7 @@ import { missing } from "../support/servers.ts";
 import { newWorker, silence } from "../support/workers.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, TestServer } from "./browser.ts";
+import { writeHistory } from "./history.ts";
 import { rowsOf, sorted } from "./reading.ts";
 
 const CLICKS_MAX = 3;
@@ -391,6 +392,155 @@ describe("what an operator comes for", { skip: missing("chromium") }, () => {
     stop.abort();
     await Promise.all(waits);
     await held.release();
+    await desk.closePages();
+  });
+});
+
+describe("what an operator comes for after a deployment", { skip: missing("chromium") }, () => {
+  const MINUTE_MS = 60_000;
+  let desk: TestServer;
+  before(async () => {
+    desk = await TestServer.open();
+    await writeHistory(desk.holdfast, desk.shop.worker, { minutes: 180, perMinute: 30 });
+  });
+  after(async () => {
+    desk.assertNoComplaints();
+    await desk[Symbol.asyncDispose]();
+    await closeBrowser();
+  });
+
+  function rows<Found>(query: Sql): Promise<Found[]> {
+    return desk.holdfast.store.db.engine.all<Found>(query);
+  }
+
+  /** The page and the database come to say the same: both go on. */
+  async function agree(
+    shown: () => Promise<unknown>,
+    truth: () => Promise<unknown>,
+  ): Promise<void> {
+    let [said, is]: unknown[] = [];
+    await until("the page says what SQL says", async () => {
+      [said, is] = [await shown(), await truth()];
+      return JSON.stringify(said) === JSON.stringify(is);
+    }).catch(() => assert.deepEqual(said, is));
+  }
+
+  interface Ended {
+    readonly build: string;
+    readonly bad: number | string;
+    readonly n: number | string;
+  }
+
+  /** Attempts of a task that ended in minutes that are counted, by build: [attempts, failed, retried or crashed]. */
+  async function attempts(task: string, build: string): Promise<{ all: number; bad: number }> {
+    const found = await rows<Ended>(sql`
+      select w.version as build, f.status <> 'done' as bad, count(*) as n
+        from holdfast.finished f
+        join holdfast.worker w on w.id = f.worker
+        join holdfast.counts c on f.finished_at < c.folded_until
+       where f.task = ${task} and f.status in ('done', 'failed')
+       group by w.version, f.status <> 'done'
+       union all
+      select w.version, 1, count(*)
+        from holdfast.attempt a
+        join holdfast.job j on j.id = a.job_id
+        join holdfast.worker w on w.id = a.worker
+        join holdfast.counts c on a.ended_at < c.folded_until
+       where j.task = ${task} and a.outcome in ('retry', 'crashed')
+       group by w.version`);
+    const of = found.filter((one) => one.build === build);
+    const sum = (some: readonly Ended[]) => some.reduce((all, { n }) => all + Number(n), 0);
+    return { all: sum(of), bad: sum(of.filter(({ bad }) => Number(bad) === 1)) };
+  }
+
+  test("what did the deploy change?", async () => {
+    const hand = new Hand(await desk.page());
+    await hand.link(/^\d+ builds?$/);
+    await hand.link("9c41d07");
+    const row = hand.page.locator("tr", { hasText: "order.ship" }).first();
+    const share = ({ all, bad }: { all: number; bad: number }): string => {
+      const percent = (bad / all) * 100;
+      return `${percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+    };
+    await agree(
+      async () => {
+        await row.waitFor();
+        const [name, is, all] = await row.locator("td").allInnerTexts();
+        return [name?.split("\n")[1], is, all];
+      },
+      async () => {
+        const [now, was] = [
+          await attempts("order.ship", "9c41d07"),
+          await attempts("order.ship", "7be02c1"),
+        ];
+        const ratio = now.bad / now.all / (was.bad / was.all);
+        const shares = `(${share(now)} of attempts, ${share(was)} before)`;
+        const text = `Fails ${Number(ratio.toFixed(1))} times as often ${shares} since build 9c41d07.`;
+        return [text, "worse", String(now.all)];
+      },
+    );
+    await hand.link("order.ship");
+    await hand.page.getByRole("heading", { level: 1, name: "order.ship" }).waitFor();
+    await hand.page.getByText(/^Fails .* times as often/).waitFor();
+    await desk.closePages();
+  });
+
+  test("what failed in the last hour, and is it one bug?", async () => {
+    const hand = new Hand(await desk.page());
+    await hand.click(
+      hand.page.locator(".figs > div", { hasText: "Failed, last hour" }).locator("a"),
+    );
+    await hand.page.locator("table tbody tr").first().waitFor();
+    await agree(
+      async () => {
+        const say = await hand.page.locator(".say").innerText();
+        const [failed, , kinds] = say.match(/\d+/g) ?? [];
+        const first = hand.page.locator("tbody tr").first();
+        const [name] = await first
+          .locator("td")
+          .first()
+          .innerText()
+          .then((text) => text.split("\n"));
+        return [failed, kinds, name?.replace(/\s*new$/, "")];
+      },
+      async () => {
+        const since = Math.floor((Date.now() - HOUR_MS) / MINUTE_MS) * MINUTE_MS;
+        const found = await rows<{ kind: string; error: string; failed: string }>(sql`
+          select kind, max(error) as error, sum(failed) as failed, count(*) as n
+            from (select f.error_kind as kind, f.error, 1 as failed
+                    from holdfast.finished f
+                    join holdfast.counts c on f.finished_at < c.folded_until
+                   where f.status = 'failed' and f.finished_at >= ${since}
+                   union all
+                  select a.error_kind, a.error, 0
+                    from holdfast.attempt a
+                    join holdfast.counts c on a.ended_at < c.folded_until
+                   where a.outcome in ('retry', 'crashed') and a.ended_at >= ${since}) both
+           group by kind
+           order by count(*) desc`);
+        const failed = found.reduce((all, one) => all + Number(one.failed), 0);
+        const { name } = JSON.parse(found[0]?.error ?? "{}") as { name: string };
+        return [String(failed), String(found.length), name];
+      },
+    );
+    await desk.closePages();
+  });
+
+  test("a click on a bar opens the jobs of that time", async () => {
+    const page = await desk.page("tasks/order.ship");
+    const chart = page.getByRole("img", { name: /^Attempts by outcome/ });
+    await chart.waitFor();
+    const box = (await chart.boundingBox())!;
+    // The last bar is that of the hour that is not over; the one before has ended.
+    await page.mouse.click(box.x + 36 + ((box.width - 36) * 22.4) / 24, box.y + box.height / 2);
+    await page.waitForURL(/\/jobs\?task=order\.ship&endedSince=/);
+    const query = new URL(page.url()).searchParams;
+    const [since, end] = ["endedSince", "endedUntil"].map((name) =>
+      Date.parse(query.get(name) ?? ""),
+    );
+    assert.equal((end ?? 0) - (since ?? 0), HOUR_MS);
+    assert.equal((since ?? 1) % HOUR_MS, 0);
+    await page.getByText(/found/).first().waitFor();
     await desk.closePages();
   });
 });

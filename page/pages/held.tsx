@@ -4,6 +4,7 @@ import type { BusyFacts, Explanation, JobSummary } from "../api.gen.ts";
 import * as f from "../format.ts";
 import { useRead } from "../live.ts";
 import { WorkerLink } from "../parts.tsx";
+import { Why } from "./why.tsx";
 
 /** Each explanation takes a few statements, and what holds jobs changes slowly. */
 const EVERY_MS = 5_000;
@@ -36,7 +37,7 @@ export function explainedBy(jobs: readonly JobSummary[]): ReadonlyMap<string, st
 export function Held({ by }: { readonly by: string | null }): JSX.Element {
   const { data } = useRead("jobs/{id}/explanation", by === null ? null : { id: by }, EVERY_MS);
   if (data === undefined) return <>Pending</>;
-  if (HOLDS.has(data.reason)) return <>{data.sentence.replace(/\.$/, "")}</>;
+  if (HOLDS.has(data.reason)) return <Why of={data} ofJob />;
   const busy = busyIn(data);
   return busy === null ? <>Pending</> : <BusyText {...busy} />;
 }

@@ -37,7 +37,6 @@ type Facts<Name> = Extract<Reason, { reason: Name }>["facts"];
 
 /** What facts do not have. */
 interface About {
-  /** None: a queue is explained. */
   readonly story: JobStory | undefined;
   readonly its: "Its" | "The";
   readonly it: "it" | "its jobs";
@@ -53,15 +52,19 @@ const NAMED_MAX = 3;
 export function Why({
   of: { reason, facts },
   story,
+  ofJob = story !== undefined,
 }: {
   readonly of: Reason;
   readonly story?: JobStory;
+  /** A job is explained, of which no more is known. */
+  readonly ofJob?: boolean;
 }): JSX.Element {
-  const about: About =
-    story === undefined ? { story, its: "The", it: "its jobs" } : { story, its: "Its", it: "it" };
+  const whose = ofJob
+    ? ({ its: "Its", it: "it" } as const)
+    : ({ its: "The", it: "its jobs" } as const);
   // Each function gets the facts of its own reason.
   const say = WORDS[reason] as (facts: Reason["facts"], about: About) => JSX.Element;
-  return say(facts, about);
+  return say(facts, { story, ...whose });
 }
 
 const WORDS: Words = {
@@ -137,9 +140,9 @@ const WORDS: Words = {
     ),
   "concurrency-limit": (facts, { its }) => <AtLimit {...facts} its={its} />,
   "rate-limit": (facts, { its }) => <AtRate {...facts} its={its} />,
-  "workers-busy": (busy, { story, it }) => (
+  "workers-busy": (busy, { it }) => (
     <>
-      {story === undefined ? "Jobs are pending" : "It is next"}, but <Busy {...busy} it={it} />.
+      {it === "it" ? "It is next" : "Jobs are pending"}, but <Busy {...busy} it={it} />.
     </>
   ),
   behind: ({ before, isMore, queue, lane, busy }, { it }) => (
@@ -423,7 +426,7 @@ function Busy({ workers, places, it }: BusyFacts & { readonly it: string }): JSX
 function Held({ job, because }: HeldFacts): JSX.Element {
   return (
     <>
-      <JobLink id={job}>The first job</JobLink> does not start. <Why of={because} />
+      <JobLink id={job}>The first job</JobLink> does not start. <Why of={because} ofJob />
     </>
   );
 }

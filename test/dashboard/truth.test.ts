@@ -24,7 +24,7 @@ const HELD: ReadonlyMap<string, RegExp> = new Map([
   [CRASHED, new RegExp(`^No worker serves queue ${CRASHED}$`)],
   [
     LANED,
-    new RegExp(`^Its lane '${LANE}' in .* runs at most 1 job at the same time, and 1 is running`),
+    new RegExp(`^Its lane “${LANE}” in the queue .* runs at most 1 job at once, and 1 runs: `),
   ],
   [FULL, /^Worker video-worker-.* runs 1 job, as many as it may$/],
 ]);

@@ -123,7 +123,7 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
     await find("order-48100", /jobs\?key=order-48100$/);
     await find(failed, new RegExp(`jobs/${failed}$`));
     await find(item, new RegExp(`items/${item}$`));
-    await find("9c41d07", /jobs\?build=9c41d07$/);
+    await find("9c41d07", /builds\/9c41d07$/);
     await find("nothing has this name", /jobs\?error=nothing/);
     const unknown = "01890000-0000-7000-8000-000000000000";
     await find(unknown, new RegExp(`jobs/${unknown}$`));

@@ -8,8 +8,9 @@ import { build, type Plugin } from "rolldown";
 
 const PAGE = join(import.meta.dirname, "../page");
 
-export async function bundleDashboard(): Promise<Map<string, Uint8Array>> {
-  const entry = join(PAGE, "main.tsx");
+/** Of another entry: the gallery of its parts. */
+export async function bundleDashboard(name = "main.tsx"): Promise<Map<string, Uint8Array>> {
+  const entry = join(PAGE, name);
   const styles = new Styles(entry);
   const { output } = await build({
     input: entry,

@@ -9,6 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { closeBrowser, TestServer } from "../test/dashboard/browser.ts";
+import type { Holdfast } from "../src/index.ts";
+import { Gallery } from "../test/dashboard/gallery.ts";
 import { writeHistory } from "../test/dashboard/history.ts";
 import { viewsOf } from "../test/dashboard/views.ts";
 
@@ -69,9 +71,24 @@ async function main(): Promise<void> {
     await dashboard.closePages();
     console.log(name);
   }
+  if (values.all) await takeGallery(dashboard.holdfast, values.out);
   await dashboard[Symbol.asyncDispose]();
   await closeBrowser();
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** Every part in every state. */
+async function takeGallery(holdfast: Holdfast, folder: string): Promise<void> {
+  await using gallery = await Gallery.open(holdfast);
+  for (const theme of ["light", "dark"] as const) {
+    for (const width of [1_280, 768, 375]) {
+      const viewport = { width, height: 1_000 };
+      const page = await gallery.page("", { colorScheme: theme, viewport });
+      const path = join(folder, `gallery-${width}-${theme}.png`);
+      await page.screenshot({ path, fullPage: true });
+      await gallery.leave();
+    }
+  }
 }
 
 await main();

@@ -4,7 +4,8 @@ import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
-import { closeBrowser, TestServer, findingsOn } from "./browser.ts";
+import { closeBrowser, findingsOn, TestServer } from "./browser.ts";
+import { Gallery } from "./gallery.ts";
 import { type View, viewsOf } from "./views.ts";
 
 const THEMES = ["light", "dark"] as const;
@@ -69,6 +70,32 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
     await page.waitForTimeout(6_000);
     assert.ok(bytes > 0 && bytes / 6 < 2_000, `${bytes / 6} bytes a second`);
     await dashboard.closePages();
+  });
+
+  test("every part in every state: axe-core finds nothing, and nothing is wider than its window", async () => {
+    await using gallery = await Gallery.open(dashboard.holdfast);
+    const page = await gallery.page("", { bypassCSP: true });
+    const findings: string[] = [];
+    for (const colorScheme of THEMES) {
+      for (const width of WIDTHS) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 900 });
+        // It shows four verdicts, a page of the dashboard one.
+        const found = (await findingsOn(page)).filter((one) => !one.startsWith("landmark-unique"));
+        const wide = await page.evaluate("document.documentElement.scrollWidth");
+        if (wide !== width) found.push(`${String(wide)} px wide`);
+        findings.push(...found.map((one) => `${colorScheme}, ${width} px: ${one}`));
+      }
+    }
+    assert.deepEqual(findings, []);
+    // A name that is cut is told whole.
+    const name = page.locator("td a.name").last();
+    await name.hover();
+    assert.match(
+      (await name.locator("xpath=ancestor::td").getAttribute("title")) ?? "",
+      /warehouse/,
+    );
+    gallery.assertNoComplaints();
   });
 
   test("nothing is wider than a phone", async () => {

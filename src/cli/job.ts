@@ -20,6 +20,7 @@ import {
   type Cell,
   count,
   cut,
+  facts,
   dataJson,
   moment,
   printable,
@@ -148,7 +149,7 @@ function story(terminal: Terminal, view: Details, past: Past): string[] {
   const now = systemRuntime.now();
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
-    ...facts(terminal, view, { progress: past.progress, now }),
+    ...factsOf(terminal, view, { progress: past.progress, now }),
     ...whatToType(terminal, view.shortId, view.inDoubt === null ? [] : past.steps),
     ...block(terminal, "input", view.input),
     ...block(terminal, "result", view.result),
@@ -175,7 +176,7 @@ function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]
   ];
 }
 
-function facts(
+function factsOf(
   { colors }: Terminal,
   view: Details,
   { progress, now }: { progress: ProgressReport | null; now: number },
@@ -184,19 +185,16 @@ function facts(
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
   const paint = statusPaint(colors, status);
-  const lines: Record<string, string | null> = {
-    status: paint(view.inDoubt === null ? status : `${status} (effect in doubt)`),
+  return facts(colors, {
+    status: { text: view.inDoubt === null ? status : `${status} (effect in doubt)`, paint },
     waits:
       view.runnable === false ? "for a worker: no live worker runs this task in this queue" : null,
-    progress:
-      progress === null
-        ? null
-        : `${printable(progressText(progress))}, ${relative(progress.at, now)}`,
+    progress: progress === null ? null : `${progressText(progress)}, ${relative(progress.at, now)}`,
     queue: view.queue,
     attempts: `${attempts} of ${maxAttempts}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),
     key: view.key,
-    tags: view.tags.length === 0 ? null : printable(view.tags.join(" ")),
+    tags: view.tags.length === 0 ? null : view.tags.join(" "),
     enqueued: at(view.enqueuedAt),
     due: at(view.dueAt),
     worker: view.workerGone
@@ -207,10 +205,7 @@ function facts(
     heartbeat: at(view.heartbeatAt),
     cancelling: at(view.cancelRequestedAt),
     finished: at(view.finishedAt),
-  };
-  return Object.entries(lines).flatMap(([name, text]) =>
-    text === null ? [] : [`  ${colors.dim(name.padEnd(10))}  ${text}`],
-  );
+  });
 }
 
 function logLines(terminal: Terminal, log: readonly LogReport[]): string[] {

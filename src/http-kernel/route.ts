@@ -56,15 +56,8 @@ export function auditedBy(
   >,
 ): { readonly actor: string; readonly trace: string; readonly reason?: string } {
   const { principal, requestId: trace, body } = call;
-  return { actor: principal.name, trace, ...withoutUndefined({ reason: body.reason }) };
-}
-
-/** Removes fields that the request omitted: the library treats undefined as a value. */
-export function withoutUndefined<Fields extends object>(
-  fields: Fields,
-): { [name in keyof Fields]?: Exclude<Fields[name], undefined> } {
-  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as never;
+  const { reason } = body;
+  return { actor: principal.name, trace, ...(reason === undefined ? {} : { reason }) };
 }
 
 type Shape = z.ZodRawShape;

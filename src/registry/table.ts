@@ -1,7 +1,7 @@
 /** Shows workers: as a table, and in detail. */
 import { shortIds } from "../core/id.ts";
 import { isKnownVersion } from "../core/version.ts";
-import { type Cell, counted, moment, printable, relative, span, table } from "../terminal/table.ts";
+import { type Cell, counted, facts, moment, relative, span, table } from "../terminal/table.ts";
 import type { Colors, Terminal } from "../terminal/terminal.ts";
 import type { UnregisteredWorker, WorkerRecord, WorkerState } from "./worker-record.ts";
 import { driftOf } from "./workers.ts";
@@ -76,7 +76,7 @@ function whereOf({ hostname, pid }: UnregisteredWorker): string | null {
 
 export function portraitOfUnregistered(worker: UnregisteredWorker, { colors }: Terminal): string[] {
   const now = worker.heartbeatAt + worker.silentMs;
-  return linesOf(worker.id, colors, {
+  const lines = facts(colors, {
     status: `${KINDS[worker.kind]}, not registered`,
     version: worker.version === null ? null : versionText(worker),
     process: whereOf(worker),
@@ -86,6 +86,7 @@ export function portraitOfUnregistered(worker: UnregisteredWorker, { colors }: T
     seen: relative(worker.heartbeatAt, now),
     jobs: `holds ${worker.leases}`,
   });
+  return [colors.bold(worker.id), ...lines];
 }
 
 const rest = ({ id, type }: WorkerView): string => id.slice(type.length + 1);
@@ -138,8 +139,8 @@ function paintOf(colors: Colors, worker: WorkerView): (text: string) => string {
 
 export function portrait(worker: WorkerView, { colors }: Terminal): string[] {
   const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all these times are
-  return linesOf(worker.id, colors, {
-    status: paintOf(colors, worker)(standing(worker)),
+  const lines = facts(colors, {
+    status: { text: standing(worker), paint: paintOf(colors, worker) },
     reason: worker.reason,
     slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
     version: versionText(worker),
@@ -154,17 +155,5 @@ export function portrait(worker: WorkerView, { colors }: Terminal): string[] {
     lost: worker.leasesLost === 0 ? null : counted(worker.leasesLost, "lease"),
     memory: `${Math.round(worker.memoryBytes / BYTES_PER_MB)} MB; event loop delay ${worker.loopDelayMs} ms`,
   });
-}
-
-function linesOf(
-  title: string,
-  colors: Colors,
-  facts: Readonly<Record<string, string | null>>,
-): string[] {
-  return [
-    colors.bold(title),
-    ...Object.entries(facts).flatMap(([name, text]) =>
-      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${printable(text)}`],
-    ),
-  ];
+  return [colors.bold(worker.id), ...lines];
 }

@@ -121,10 +121,18 @@ export function printable(text: string, options: { readonly lines?: boolean } = 
 }
 
 /** Names with texts below each other, indented; what is null is left out. */
-export function facts({ dim }: Colors, lines: Readonly<Record<string, string | null>>): string[] {
-  const shown = Object.entries(lines).filter((line): line is [string, string] => line[1] !== null);
-  const width = Math.max(0, ...shown.map(([name]) => name.length));
-  return shown.map(([name, text]) => `  ${dim(name.padEnd(width))}  ${printable(text)}`);
+export function facts(
+  { dim }: Colors,
+  lines: Readonly<Record<string, string | Cell | null>>,
+): string[] {
+  const shown = Object.entries(lines).flatMap(([name, fact]) =>
+    fact === null ? [] : [{ name, ...(typeof fact === "string" ? { text: fact } : fact) }],
+  );
+  const width = Math.max(0, ...shown.map(({ name }) => name.length));
+  return shown.map(({ name, text, paint }) => {
+    const safe = printable(text);
+    return `  ${dim(name.padEnd(width))}  ${paint === undefined ? safe : paint(safe)}`;
+  });
 }
 
 function sum(numbers: readonly number[]): number {

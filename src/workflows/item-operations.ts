@@ -10,7 +10,15 @@ import { attempt as attemptShape } from "../jobs/shapes.ts";
 import * as s from "../operations/shape.ts";
 import { type Columns, flexible, plain, right, tableOf } from "../operations/show.ts";
 import { wholeId } from "../terminal/ids.ts";
-import { type Cell, counted, dataJson, moment, printable, relative } from "../terminal/table.ts";
+import {
+  type Cell,
+  counted,
+  dataJson,
+  facts,
+  moment,
+  printable,
+  relative,
+} from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -198,7 +206,7 @@ interface Portrait {
 
 function portrait({ colors }: Terminal, { item, children, jobs }: Portrait): string[] {
   const now = systemRuntime.now();
-  const lines: Record<string, string | null> = {
+  const lines = facts(colors, {
     status: `${item.status}, since ${moment(item.enteredAt, now)}`,
     type: item.type === item.workflow ? null : item.type,
     tenant: item.tenant,
@@ -211,12 +219,10 @@ function portrait({ colors }: Terminal, { item, children, jobs }: Portrait): str
     children:
       children.map((one) => `${one.children} ${one.workflow} ${one.status}`).join(", ") || null,
     jobs: jobs.map(({ job, status }) => `${job} ${status ?? "unfinished"}`).join(", ") || null,
-  };
+  });
   return [
     `${colors.bold(printable(item.workflow))} ${item.id}`,
-    ...Object.entries(lines).flatMap(([name, text]) =>
-      text === null ? [] : [`  ${colors.dim(name.padEnd(10))}  ${printable(text)}`],
-    ),
+    ...lines,
     "",
     colors.bold("data"),
     ...printable(dataJson(item.data, 2), { lines: true })

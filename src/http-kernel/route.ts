@@ -130,7 +130,8 @@ export function route<
   const params = z.strictObject(spec.params ?? {});
   const query = z.strictObject(spec.query ?? {});
   const body = spec.body ?? null;
-  const kinds = kindsOf(query);
+  // Most processes are asked few of their routes.
+  let kinds: ReturnType<typeof kindsOf> | null = null;
   return {
     ...rest,
     params,
@@ -140,7 +141,8 @@ export function route<
     run: (call) => run(call as Parameters<typeof run>[0]),
     // A malformed name or id cannot exist, so it is not found.
     readParams: (given) => checked(params, given, () => notFound(missing(spec.path))),
-    readQuery: (given) => checked(query, queryOf(given, kinds), problemIn(400, query)),
+    readQuery: (given) =>
+      checked(query, queryOf(given, (kinds ??= kindsOf(query))), problemIn(400, query)),
     readBody: (given) => (body === null ? undefined : checked(body, given, problemIn(422, body))),
   };
 }

@@ -28,6 +28,7 @@ import {
   suspended,
   upTo,
 } from "../support/jobs.ts";
+import { notDrawn } from "../support/scale.ts";
 import { start } from "../support/workers.ts";
 
 async function lines(store: Store): Promise<unknown[]> {
@@ -271,7 +272,8 @@ export const bulk: Group = (open) => {
 
   for (const filter of [{ all: true }, { tag: ["x"] }]) {
     const name = Object.keys(filter)[0];
-    test(`jobs that run, and return to their queue while it goes on, are cancelled too (${name})`, async () => {
+    const cancelled = `jobs that run, and return to their queue while it goes on, are cancelled too (${name})`;
+    test(cancelled, { skip: notDrawn(2, `cancelled ${name}`) }, async () => {
       const { store } = await open();
       const { running, giveBack } = await runningAround(store);
       const row = await startBulk(store, { action: "cancel", filter });
@@ -282,7 +284,8 @@ export const bulk: Group = (open) => {
       for (const id of running) assert.equal(await statusOf(store, id), "cancelled");
     });
 
-    test(`jobs that run, and return to their queue while it goes on, are moved too (${name})`, async () => {
+    const moved = `jobs that run, and return to their queue while it goes on, are moved too (${name})`;
+    test(moved, { skip: notDrawn(2, `moved ${name}`) }, async () => {
       const { store } = await open();
       const { running, giveBack } = await runningAround(store);
       const row = await startBulk(store, { action: "move", filter, queue: "slow" });

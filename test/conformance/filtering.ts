@@ -306,7 +306,7 @@ function forAction(action: BulkAction, filter: JobFilter): CheckedFilter | null 
 }
 
 export const filtering: Group = (open) => {
-  for (let world = 0; world < sized(4, 80); world += 1) {
+  for (let world = 0; world < sized(2, 80); world += 1) {
     test(`a list, a count, a dry run and an effect of ${FILTERS_EACH} filters have the same jobs (${world})`, async () =>
       tryOut(await open(), runSeed + world));
   }

@@ -31,10 +31,71 @@ export async function closeBrowser(): Promise<void> {
 
 export const SILENT = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
 
-/** Pages that look at a server, each in a browser of its own. */
+type Options = NonNullable<Parameters<Browser["newContext"]>[0]>;
+
+/** A page in a browser of its own. */
+class Visit {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** Where it began, for complaints. */
+  path = "";
+  /** Whether somebody else may have it afterwards. */
+  #isPlain: boolean;
+
+  private constructor(parts: { context: BrowserContext; page: Page; isPlain: boolean }) {
+    this.context = parts.context;
+    this.page = parts.page;
+    this.#isPlain = parts.isPlain;
+    const { clock } = this.page;
+    // It stops the time of every page that is opened there afterwards.
+    const install = clock.install.bind(clock);
+    clock.install = (...args) => {
+      this.#isPlain = false;
+      return install(...args);
+    };
+  }
+
+  static async open(options: Options, complain: (text: string) => void): Promise<Visit> {
+    const browser = await openBrowser();
+    const context = await browser.newContext({
+      viewport: { width: 1_440, height: 1_000 },
+      reducedMotion: "reduce",
+      ...options,
+    });
+    const page = await context.newPage();
+    page.setDefaultTimeout(STEP_LIMIT_MS);
+    const visit = new Visit({ context, page, isPlain: Object.keys(options).length === 0 });
+    page.on("pageerror", (error) => complain(`${visit.path}: ${error.message}`));
+    page.on("console", (message) => {
+      if (message.type() === "error") complain(`${visit.path}: ${message.text()}`);
+    });
+    return visit;
+  }
+
+  /** Whether it is as it was when it was opened; if not, it is closed. */
+  async leave(): Promise<boolean> {
+    if (this.#isPlain) {
+      try {
+        await this.page.unrouteAll({ behavior: "ignoreErrors" });
+        await this.page.evaluate("localStorage.clear()");
+        await this.context.clearCookies();
+        await this.page.mouse.move(0, 0);
+        await this.page.goto("about:blank");
+        return true;
+      } catch {
+        // What does not let go is not used again.
+      }
+    }
+    await this.context.close();
+    return false;
+  }
+}
+
+/** Pages that look at a server. One that was left is used again: to open one takes as long as to show it. */
 export class Visitors {
   readonly url: string;
-  readonly #contexts: BrowserContext[] = [];
+  readonly #visits: Visit[] = [];
+  readonly #idle: Visit[] = [];
   /** What browsers complained about. */
   readonly complaints: string[] = [];
 
@@ -43,28 +104,20 @@ export class Visitors {
   }
 
   /** Opens an address of the dashboard. */
-  async page(path = "", options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
-    const context = await (
-      await openBrowser()
-    ).newContext({
-      viewport: { width: 1_440, height: 1_000 },
-      reducedMotion: "reduce",
-      ...options,
-    });
-    this.#contexts.push(context);
-    const page = await context.newPage();
-    page.setDefaultTimeout(STEP_LIMIT_MS);
-    page.on("pageerror", (error) => this.complaints.push(`${path}: ${error.message}`));
-    page.on("console", (message) => {
-      if (message.type() === "error") this.complaints.push(`${path}: ${message.text()}`);
-    });
-    await page.goto(this.url + path);
-    await page.locator("h1").first().waitFor();
-    return page;
+  async page(path = "", options: Options = {}): Promise<Page> {
+    const known = Object.keys(options).length === 0 ? this.#idle.pop() : undefined;
+    const visit = known ?? (await Visit.open(options, (text) => this.complaints.push(text)));
+    this.#visits.push(visit);
+    visit.path = path;
+    await visit.page.goto(this.url + path);
+    await visit.page.locator("h1").first().waitFor();
+    return visit.page;
   }
 
   async leave(): Promise<void> {
-    for (const context of this.#contexts.splice(0)) await context.close();
+    for (const visit of this.#visits.splice(0)) {
+      if (await visit.leave()) this.#idle.push(visit);
+    }
   }
 
   assertNoComplaints(): void {

@@ -100,7 +100,7 @@ export function FailedLately({ queue }: { readonly queue: OverviewQueue }): JSX.
   return (
     <a
       class="failed"
-      href={to("jobs", { status: "failed", queue: queue.queue })}
+      href={to("jobs", { status: "failed", queue: queue.queue, endedSince: "1h" })}
       title="in the last hour"
     >
       {f.count(queue.failedHour)}

@@ -188,7 +188,7 @@ function actsOf({ kind, queues }: StatusFinding, overview: Overview): Children {
         </Act>
       );
     case "failed":
-      return <Btn href={to("jobs", { status: "failed" })}>Failed jobs</Btn>;
+      return <Btn href={to("jobs", { status: "failed", endedSince: "1h" })}>Failed jobs</Btn>;
     case "canary":
     case "uncounted":
       return undefined;

@@ -24,7 +24,10 @@ describe("the list of jobs", { skip: missing("chromium") }, () => {
       Object.fromEntries(
         all.map((row) => {
           const { top, height } = row.getBoundingClientRect();
-          return [row.querySelector("a")?.href ?? "", `${top + scrollY} ${height}`];
+          return [
+            row.querySelector("a")?.href ?? "",
+            `${top + (row.ownerDocument.defaultView?.scrollY ?? 0)} ${height}`,
+          ];
         }),
       ),
     );

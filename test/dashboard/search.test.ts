@@ -60,6 +60,7 @@ describe("searching on the page", { skip: missing("chromium") }, () => {
     await page.goto(`${dashboard.url}jobs?input=needle-2`);
     await page.getByText("Not found yet.").waitFor();
     await page.getByText(/^0 found so far\. Looked at the newest 75 of [\d,]+ jobs\./).waitFor();
+    await page.getByRole("progressbar", { name: /^Looked at 75 of [\d,]+$/ }).waitFor();
     assert.equal(await page.getByText("No job matches.").count(), 0);
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.getByText(/^0 found\. Looked at the newest 75/).waitFor();

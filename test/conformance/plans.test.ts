@@ -222,6 +222,13 @@ const verbs: Readonly<
     // There are as many as deployments, and as workers of a week.
     reads: ["build", "worker"],
   },
+  "the lanes of a queue": {
+    run: async (store) => {
+      const { total, isComplete } = await store.queues.lanes(LIMITED, []);
+      assert.ok(total.pending > 0 && isComplete);
+    },
+    reads: ["lease"],
+  },
   "reading and pruning minutes": {
     run: async (store) => {
       await store.stats.minutes({ forMs: 60_000, queue: "default", limit: 10 });

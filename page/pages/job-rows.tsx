@@ -221,8 +221,8 @@ function columnsOf(
       sorted: "descending",
       align: "end",
       look: "dim",
-      width: 96,
-      narrow: 92,
+      width: 108,
+      narrow: 104,
       cell: ({ finishedAt, enqueuedAt }) => (
         <Ago at={byEnd && finishedAt !== null ? finishedAt : enqueuedAt} />
       ),

@@ -2061,6 +2061,8 @@ export type PreviewBulkResponse = {
 export type PreviewScheduleResponse = {
   readonly words: string;
   readonly nextRuns: readonly number[];
+  /** How the clock's next change moves one of its runs. */
+  readonly clock: string | null;
 };
 
 /** A problem document (RFC 9457). */
@@ -2600,6 +2602,23 @@ export type Schedule = {
   readonly errorAt: number | null;
 };
 
+export type ScheduleCalendarResponse = {
+  /** Milliseconds since the Unix epoch. */
+  readonly from: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly until: number;
+  readonly schedules: readonly {
+    readonly name: string;
+    readonly words: string;
+    /** Empty: it never runs in this time, or too often. */
+    readonly ticks: readonly number[];
+    /** It runs more than 24 times, which are not listed. */
+    readonly isDense: boolean;
+  }[];
+  /** At most 200 schedules are looked at. */
+  readonly isAll: boolean;
+};
+
 /** A schedule with its next and its last runs. */
 export type ScheduleDetails = {
   readonly name: string;
@@ -2640,6 +2659,8 @@ export type ScheduleDetails = {
   readonly errorAt: number | null;
   /** The next five ticks. */
   readonly nextRuns: readonly number[];
+  /** How the clock's next change moves one of its runs. */
+  readonly clock: string | null;
   /** The last five runs, newest first. */
   readonly runs: readonly ScheduleRun[];
 };
@@ -3849,6 +3870,14 @@ export interface Reads {
       readonly after?: number;
     };
     result: PreviewScheduleResponse;
+  };
+  /** What all schedules run in the next days. */
+  "schedule-calendar": {
+    input: {
+      /** Default: 7. */
+      readonly days?: number;
+    };
+    result: ScheduleCalendarResponse;
   };
   /** List declared workflows. */
   workflows: {

@@ -125,6 +125,18 @@ export function withMillis(at: number): string {
   return `${clock.format(at)}.${String(Math.floor(at) % SECOND).padStart(3, "0")}`;
 }
 
+/** "Mon 16 Nov 02:30", by the clocks of that time zone. */
+export function inZone(at: number, timeZone: string): string {
+  try {
+    const parts = { weekday: "short", day: "numeric", month: "short" } as const;
+    const time = { hour: "2-digit", minute: "2-digit" } as const;
+    const format = new Intl.DateTimeFormat("en-GB", { ...parts, ...time, timeZone });
+    return format.format(at).replaceAll(",", "");
+  } catch {
+    return ""; // This browser does not know the zone.
+  }
+}
+
 /** "Mon 16 Nov". */
 export function dayOf(at: number): string {
   return weekday.format(at).replace(",", "");

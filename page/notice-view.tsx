@@ -1,5 +1,5 @@
 /** Toasts and questions, drawn above the page. */
-import type { JSX } from "preact";
+import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Clock } from "./clock.tsx";
 import { refresh } from "./live.ts";
@@ -122,13 +122,10 @@ function Asked({ one }: { readonly one: Question }): JSX.Element {
         </h2>
         {body !== undefined && <div class="dim stack tight">{body}</div>}
         {all.map((field, at) => (
-          <FieldView
-            key={field.name}
-            field={field}
-            value={answers[field.name] ?? ""}
-            set={set}
-            first={at === 0}
-          />
+          <Fragment key={field.name}>
+            <FieldView field={field} value={answers[field.name] ?? ""} set={set} first={at === 0} />
+            {field.told !== undefined && <div aria-live="polite">{field.told(answers)}</div>}
+          </Fragment>
         ))}
         <Problem of={submission} />
         <div class="line acts-r">
@@ -155,7 +152,7 @@ export function FieldView({
   readonly set: (name: string, value: string | boolean) => void;
   readonly first?: boolean;
 }): JSX.Element {
-  const { name, label, kind = "text", hint, choices = [], required = false } = field;
+  const { name, label, kind = "text", hint, choices = [], required = false, list } = field;
   if (kind === "check") {
     return (
       <label class="line">
@@ -211,11 +208,18 @@ export function FieldView({
         <input
           {...common}
           type="text"
-          list={undefined}
+          list={list === undefined ? undefined : `list-${name}`}
           value={text}
           autocomplete="off"
           onInput={(event) => set(name, event.currentTarget.value)}
         />
+      )}
+      {list !== undefined && (
+        <datalist id={`list-${name}`}>
+          {list.map((offered) => (
+            <option key={offered} value={offered} />
+          ))}
+        </datalist>
       )}
       {hint !== undefined && (
         <span class="sm faint" id={`hint-${name}`}>

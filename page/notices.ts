@@ -50,6 +50,10 @@ export interface Field {
   readonly hint?: string;
   readonly choices?: readonly { readonly value: string; readonly text: string }[];
   readonly required?: boolean;
+  /** What the browser offers while a text is typed; others may be typed as well. */
+  readonly list?: readonly string[];
+  /** Stands below the field, and tells what all answers mean while they are typed. */
+  readonly told?: (answers: Answers) => ComponentChildren;
 }
 
 export interface Question {

@@ -60,10 +60,10 @@ export function FlowGraph({
           role="group"
           aria-label="Jobs of this flow"
         >
-          {edges.map(([from, next]) => {
-            const [a, b] = [place.get(from), place.get(next)];
+          {edges.map(([earlier, next]) => {
+            const [a, b] = [place.get(earlier), place.get(next)];
             return a === undefined || b === undefined ? null : (
-              <Edge key={`${from} ${next}`} x1={a.x + 132} y1={a.y} x2={b.x} y2={b.y} />
+              <Edge key={`${earlier} ${next}`} x1={a.x + 132} y1={a.y} x2={b.x} y2={b.y} />
             );
           })}
           {placed.map(({ node }) => {

@@ -21,6 +21,8 @@ export {
   type ScheduleTerms,
 } from "./schedule.ts";
 export type {
+  Calendar,
+  CalendarOptions,
   Preview,
   PreviewOptions,
   RunsFilter,

@@ -13,8 +13,9 @@ import {
   type ScheduledJobOptions,
   ScheduleNotFoundError,
 } from "./schedule.ts";
-import { preview, type Schedules } from "./schedules.ts";
+import { CALENDAR_DAYS_MAX, preview, type Schedules } from "./schedules.ts";
 import {
+  calendar,
   changes,
   details,
   jobOptions,
@@ -267,7 +268,11 @@ export const scheduleOperations = {
       after: s.instant.optional().about("Default: now."),
     },
     returns: "Nothing is stored.",
-    result: s.object({ words: s.text(), nextRuns: s.list(s.instant) }),
+    result: s.object({
+      words: s.text(),
+      nextRuns: s.list(s.instant),
+      clock: s.text().nullable().about("How the clock's next change moves one of its runs."),
+    }),
     run: ({ store }, input) => preview(input, () => store.db.clock()),
     http: { method: "GET", path: "/api/v1/schedule-preview" },
     cli: {
@@ -286,14 +291,27 @@ export const scheduleOperations = {
       opensNothing: true,
       inputOf: (typed: object) => ({ ...typed, after: systemRuntime.now() }),
       examples: ["schedules preview '30 2 * * *' --time-zone Europe/Berlin"],
-      show: ({ words, nextRuns }) => [
+      show: ({ words, nextRuns, clock }) => [
         words,
         ...(nextRuns.length === 0
           ? ["  It never runs."]
           : nextRuns.map((at) => `  ${moment(at, systemRuntime.now())}`)),
+        ...(clock === null ? [] : [clock]),
       ],
     },
     agent: "When a cron expression or an interval would run next, in words and as instants.",
+  }),
+
+  calendar: operation({
+    name: "scheduleCalendar",
+    summary: "What all schedules run in the next days",
+    access: "viewer",
+    input: { days: s.integer({ min: 1, max: CALENDAR_DAYS_MAX }).optional().about("Default: 7.") },
+    returns: "By name; paused schedules are left out.",
+    result: calendar,
+    run: ({ schedules }, { days }) => schedules.calendar(days === undefined ? {} : { days }),
+    http: { method: "GET", path: "/api/v1/schedule-calendar" },
+    agent: "What all schedules run in the next days, as instants.",
   }),
 
   edit: operation({

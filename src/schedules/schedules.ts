@@ -35,7 +35,15 @@ import {
   type ScheduleRecord,
 } from "./schedule.ts";
 import type { Reconciled, SchedulesStore } from "./store.ts";
-import { checkTiming, nextTicks, timingFields, type TimingOptions, timingOf } from "./timing.ts";
+import {
+  between,
+  checkTiming,
+  nextTicks,
+  timingFields,
+  type TimingOptions,
+  timingOf,
+  type TimingRow,
+} from "./timing.ts";
 import { inWords } from "./words.ts";
 
 const LIST_MAX = 1_000;
@@ -102,6 +110,8 @@ export interface ScheduleView {
 export interface ScheduleDetails extends ScheduleView {
   /** The next five ticks. */
   readonly nextRuns: readonly number[];
+  /** How the clock's next change moves one of its runs, in a sentence; null: it moves none within a year. */
+  readonly clock: string | null;
 }
 
 /** Which schedules to list, and how many. */
@@ -138,6 +148,55 @@ export interface Preview {
   readonly words: string;
   /** The next ticks (ms since 1970). */
   readonly nextRuns: readonly number[];
+  /** How the clock's next change moves one of its runs, in a sentence; null: it moves none within a year. */
+  readonly clock: string | null;
+}
+
+/** How many days a calendar covers. */
+export interface CalendarOptions {
+  /** Default 7, at most 31. */
+  readonly days?: number;
+}
+
+/** What the schedules run within some days. */
+export interface Calendar {
+  /** Now (ms since 1970, the database's clock). */
+  readonly from: number;
+  /** The end of the last day. */
+  readonly until: number;
+  /** By name. */
+  readonly schedules: readonly {
+    /** The name of the schedule. */
+    readonly name: string;
+    /** Its timing in English. */
+    readonly words: string;
+    /** Its ticks (ms since 1970); empty if there are too many. */
+    readonly ticks: readonly number[];
+    /** It runs too often to list every tick. */
+    readonly isDense: boolean;
+  }[];
+  /** Whether these are all that are not paused. */
+  readonly isAll: boolean;
+}
+
+const DAY_MS = 86_400_000;
+export const CALENDAR_DAYS_MAX = 31;
+/** Schedules of a calendar, and the ticks of each that are listed. */
+export const CALENDAR_MAX = 200;
+export const CALENDAR_TICKS_MAX = 24;
+
+const calendarOptions = optionsOf<CalendarOptions>()({ days: whole(1, CALENDAR_DAYS_MAX, 7) });
+
+/** A definition that cannot be read here runs nothing here either. */
+function ticksIn(row: TimingRow, { from, until }: Pick<Calendar, "from" | "until">) {
+  try {
+    const ticks = between(timingOf(row), from, until, CALENDAR_TICKS_MAX + 1);
+    const isDense = ticks.length > CALENDAR_TICKS_MAX;
+    return { ticks: isDense ? [] : ticks, isDense };
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    return { ticks: [], isDense: false };
+  }
 }
 
 const createOptions = optionsOf<OperatorOptions & { readonly paused?: boolean }>()({
@@ -277,8 +336,11 @@ export class Schedules {
     if (record === null) return null;
     const { nextAt, pausedAt } = record;
     const isOver = pausedAt !== null || nextAt === null;
-    const later = isOver ? [] : nextTicks(timingOf(record), nextAt, NEXT_RUNS - 1);
-    return { ...viewOf(record), nextRuns: isOver ? [] : [nextAt, ...later] };
+    if (isOver) return { ...viewOf(record), nextRuns: [], clock: null };
+    const timing = timingOf(record);
+    const later = nextTicks(timing, nextAt, NEXT_RUNS - 1);
+    const clock = timing.clock(nextAt - 1);
+    return { ...viewOf(record), nextRuns: [nextAt, ...later], clock };
   }
 
   /** A page of schedules, by name. */
@@ -306,6 +368,21 @@ export class Schedules {
     return preview(options, () => this.#store.db.clock());
   }
 
+  /** What the schedules run in the next days, by name. */
+  async calendar(options: CalendarOptions = {}): Promise<Calendar> {
+    const { days } = calendarOptions.read(options);
+    const { schedules: store, db } = this.#store;
+    const from = await db.clock();
+    const until = from + days * DAY_MS;
+    const found = await store.list({ paused: false, limit: CALENDAR_MAX + 1 });
+    const schedules = found.slice(0, CALENDAR_MAX).map((one) => ({
+      name: one.name,
+      words: inWords(one),
+      ...ticksIn(one, { from, until }),
+    }));
+    return { from, until, schedules, isAll: found.length <= CALENDAR_MAX };
+  }
+
   #by(options: OperatorOptions) {
     return anyOperator(operatorOptions.read(options), this.#newId);
   }
@@ -319,7 +396,8 @@ export async function preview(
   const { count, after, ...timing } = previewOptions.read(options);
   const row = checkTiming(timing);
   const from = after ?? (await now());
-  return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
+  const ticks = timingOf(row);
+  return { words: inWords(row), nextRuns: nextTicks(ticks, from, count), clock: ticks.clock(from) };
 }
 
 function viewOf(record: ScheduleRecord): ScheduleView {

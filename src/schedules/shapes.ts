@@ -10,6 +10,7 @@ import {
   runOutcomes,
   type ScheduledJobOptions,
 } from "./schedule.ts";
+import { CALENDAR_MAX, CALENDAR_TICKS_MAX } from "./schedules.ts";
 import { MISSED_LIMIT_MAX } from "./timing.ts";
 
 const ZONE_LENGTH_MAX = 64;
@@ -105,6 +106,7 @@ export const details = s
   .object({
     ...facts,
     nextRuns: s.list(s.instant).about("The next five ticks."),
+    clock: s.text().nullable().about("How the clock's next change moves one of its runs."),
     runs: s.list(run).about("The last five runs, newest first."),
   })
   .named("ScheduleDetails", "A schedule with its next and its last runs.");
@@ -115,6 +117,22 @@ export const listed = s
     runs: s.list(run).optional().about("Newest first, if they were wanted."),
   })
   .named("ListedSchedule", "A schedule in a list.");
+
+export const calendar = s.object({
+  from: s.instant,
+  until: s.instant,
+  schedules: s.list(
+    s.object({
+      name: s.text(),
+      words: s.text(),
+      ticks: s.list(s.instant).about("Empty: it never runs in this time, or too often."),
+      isDense: s
+        .boolean()
+        .about(`It runs more than ${CALENDAR_TICKS_MAX} times, which are not listed.`),
+    }),
+  ),
+  isAll: s.boolean().about(`At most ${CALENDAR_MAX} schedules are looked at.`),
+});
 
 export type Schedule = s.TypeOf<typeof schedule>;
 export type Run = s.TypeOf<typeof run>;

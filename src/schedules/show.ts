@@ -44,6 +44,7 @@ export function factsOf(found: Details): string[] {
     ...found.nextRuns.map(
       (at, index) => [index === 0 ? "Next runs" : "", moment(at, now)] as const,
     ),
+    ["Clock", found.clock],
   ];
   const shown = known.filter((line): line is readonly [string, string] => line[1] !== null);
   return shown.map(([title, text]) => `${title.padEnd(13)}${printable(text)}`);

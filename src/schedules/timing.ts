@@ -63,6 +63,8 @@ export const timingFields = {
 export interface Timing {
   /** The first tick after this instant; null: there is none. */
   next(after: number): number | null;
+  /** How the clock's next change moves one of its ticks, in a sentence; null: it moves none within a year. */
+  clock(after: number): string | null;
 }
 
 export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): TimingRow {
@@ -142,16 +144,24 @@ class Interval implements Timing {
     const [every, offset] = [this.#everyMs, this.#offsetMs];
     return (Math.floor((after - offset) / every) + 1) * every + offset;
   }
+
+  /** Counted in UTC. */
+  clock(): null {
+    return null;
+  }
 }
 
 class CronTiming implements Timing {
   readonly #wall: WallClock;
   readonly #recurs: boolean;
+  /** It runs in every hour: a change of the clock is no event for it. */
+  readonly #isHourly: boolean;
   readonly #zone: Zone;
 
   constructor(fields: CronFields, zone: Zone) {
     this.#wall = new WallClock(fields);
     this.#recurs = fields.recurs;
+    this.#isHourly = fields.entries.hour.some(({ kind }) => kind === "all");
     this.#zone = zone;
   }
 
@@ -159,6 +169,25 @@ class CronTiming implements Timing {
     const start = floorSecond(after);
     const found = this.#search(start + this.#zone.offsetAt(start), start);
     return this.#recurs ? this.#soonest(found, start) : found;
+  }
+
+  clock(after: number): string | null {
+    if (this.#isHourly) return null;
+    let from = after;
+    // Forward and back: two a year.
+    for (let changes = 0; changes < 2; changes += 1) {
+      const change = this.#zone.nextChange(from);
+      if (change === null) return null;
+      if (this.#isMoved(change)) return clockText(change, this.#recurs);
+      from = change.at;
+    }
+    return null;
+  }
+
+  /** Whether it has a time that the clock skips or repeats. */
+  #isMoved({ from, to }: ClockChange): boolean {
+    const first = this.#wall.after(Math.min(from, to) - SECOND);
+    return first !== null && first < Math.max(from, to);
   }
 
   /** The first match whose wall-clock time is after this one, and whose instant is after `after`. */
@@ -195,6 +224,23 @@ class CronTiming implements Timing {
 
 function floorSecond(at: number): number {
   return Math.floor(at / SECOND) * SECOND;
+}
+
+/** No zone changes its clock forth and back in less. */
+const CHANGE_SPAN_MS = 20 * DAY;
+
+/** "On 2027-03-28 the clock goes forward from 02:00 to 03:00: a run in between is at 03:00." */
+function clockText({ from, to }: ClockChange, recurs: boolean): string {
+  const [day = "", time = ""] = wallText(from);
+  const [, until = ""] = wallText(to);
+  const isForward = to > from;
+  const forward = recurs ? "nothing runs in between" : `a run in between is at ${until}`;
+  const back = recurs ? "that time has its runs twice" : "a run in between is the first time only";
+  return `On ${day} the clock goes ${isForward ? "forward" : "back"} from ${time} to ${until}: ${isForward ? forward : back}.`;
+}
+
+function wallText(wall: number): string[] {
+  return new Date(wall).toISOString().slice(0, 16).split("T");
 }
 
 /** The clock jumps at this instant, from one wall-clock time to another. */
@@ -256,6 +302,15 @@ class Zone {
     if (instants.length === 1) return { instants, change: null };
     const change = this.change(wall - DAY, wall + DAY);
     return { instants: instants.toSorted((a, b) => a - b), change };
+  }
+
+  /** The first change of the clock within a year. */
+  nextChange(after: number): ClockChange | null {
+    for (let from = after; from < after + 366 * DAY; from += CHANGE_SPAN_MS) {
+      const change = this.change(from, from + CHANGE_SPAN_MS);
+      if (change !== null) return change;
+    }
+    return null;
   }
 
   /** The change of the clock after `from` and not after `to`; null: there is none. */
@@ -343,7 +398,7 @@ export function planTicks(timing: Timing, due: Due, now: number): TickPlan {
 }
 
 /** The ticks after `from` and not after `to`, at most `max`. */
-function between(timing: Timing, from: number, to: number, max: number): number[] {
+export function between(timing: Timing, from: number, to: number, max: number): number[] {
   const ticks: number[] = [];
   let tick = timing.next(from);
   while (tick !== null && tick <= to && ticks.length < max) {

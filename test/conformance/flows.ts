@@ -549,13 +549,13 @@ export const flows: Group = (open) => {
     });
     await end(store, "a");
     await end(store, "b", "failed");
-    const in_ = async (state: "failed" | "done" | "live"): Promise<string[]> =>
+    const inState = async (state: "failed" | "done" | "live"): Promise<string[]> =>
       (await store.flows.jobs(flow, { limit: 10, state })).map(({ id }) => id).toSorted();
     const sorted = (...names: (keyof typeof ids)[]): string[] =>
       names.map((name) => ids[name]).toSorted();
-    assert.deepEqual(await in_("done"), sorted("a"));
-    assert.deepEqual(await in_("live"), sorted("e"));
-    assert.deepEqual(await in_("failed"), sorted("b", "c", "d"));
+    assert.deepEqual(await inState("done"), sorted("a"));
+    assert.deepEqual(await inState("live"), sorted("e"));
+    assert.deepEqual(await inState("failed"), sorted("b", "c", "d"));
     const jobs = await store.flows.jobs(flow, { limit: 10 });
     const because = new Map(jobs.map(({ id, endedBy }) => [id, endedBy]));
     assert.deepEqual(
@@ -570,7 +570,7 @@ export const flows: Group = (open) => {
     );
     assert.equal((await store.flows.edges(flow, { limit: 2 })).length, 2);
     await store.jobs.retry(ids.b, 1);
-    assert.deepEqual(await in_("failed"), []);
+    assert.deepEqual(await inState("failed"), []);
   });
 
   test("flows are listed, newest first, and so are their jobs", async () => {

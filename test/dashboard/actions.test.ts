@@ -403,7 +403,7 @@ for (const engine of ENGINES) {
       await page.getByLabel("or every").fill("1h");
       await page.getByLabel("Payload (JSON)").fill('{ "month": "2026-12" }');
       await page.getByRole("button", { name: "Create it" }).click();
-      await page.getByRole("link", { name: "hourly-merge" }).click();
+      await page.getByRole("link", { name: "hourly-merge" }).first().click();
       await page.getByRole("button", { name: /^Run now/ }).click();
       await page.getByRole("link", { name: "Open it" }).waitFor();
       const [run] = await dashboard.holdfast.schedules.runs("hourly-merge");

@@ -394,6 +394,51 @@ describe("what an operator comes for", { skip: missing("chromium") }, () => {
     await held.release();
     await desk.closePages();
   });
+
+  test("change when a schedule runs, and see what that means before", async () => {
+    const { schedules } = desk.holdfast;
+    const given = {
+      name: "stock-check",
+      task: "report.merge",
+      offset: "10s",
+      every: "1m",
+    } as const;
+    await schedules.create({ ...given, missed: { all: 20 }, input: { month: "2026-12" } });
+    const hand = new Hand(await desk.page());
+    await hand.link("Schedules");
+    await hand.link("stock-check");
+    await hand.button("Change…");
+    const every = hand.page.getByLabel("or every");
+    assert.equal(await every.inputValue(), "1 min");
+    await hand.page.getByLabel("Cron").fill("30 2 * * *");
+    await hand.page.getByLabel("Time zone").fill("Europe/Berlin");
+    await hand.page.getByText("At 02:30 every day (Europe/Berlin)").waitFor();
+    await hand.page.getByText(/the clock goes (forward|back) from/).waitFor();
+    assert.equal(await hand.page.getByRole("list", { name: "Next runs" }).locator("li").count(), 5);
+    await hand.page.getByLabel("Cron").fill("");
+    await hand.page.getByLabel("Time zone").fill("");
+    await every.fill("1 h 30 min");
+    await hand.page.getByText("Every 1 hour and 30 minutes", { exact: true }).waitFor();
+    await every.press("Enter");
+    await hand.page.getByText("stock-check is changed.").waitFor();
+    // What the form cannot draw, and what was not touched, is as it was.
+    assert.deepEqual(
+      await rows(sql`
+        select cron, every_ms as "everyMs", missed, missed_limit as "missedLimit", overlap, payload
+          from holdfast.schedule where name = 'stock-check'`),
+      [
+        {
+          cron: null,
+          everyMs: 5_400_000,
+          missed: "all",
+          missedLimit: 20,
+          overlap: "allow",
+          payload: '{"month":"2026-12"}',
+        },
+      ],
+    );
+    await desk.closePages();
+  });
 });
 
 describe("what an operator comes for after a deployment", { skip: missing("chromium") }, () => {

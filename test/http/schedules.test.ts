@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { openHoldfast, type Holdfast } from "../../src/index.ts";
 import { startServer, type Server } from "../../src/app/server.ts";
+import type { Calendar } from "../../src/schedules/index.ts";
 import { tempFolder } from "../support/folder.ts";
 
 const DAY_MS = 86_400_000;
@@ -99,6 +100,26 @@ suite("schedules over HTTP", () => {
     );
   });
 
+  test("the calendar has the ticks of the next days, and says which schedules run too often to list", async () => {
+    await holdfast.schedules.create({ name: "noon", task: "a.b", cron: "0 12 * * *" });
+    await holdfast.schedules.create({ name: "often", task: "a.b", every: "1m" });
+    await holdfast.schedules.create({ name: "off", task: "a.b", every: "1d" }, { paused: true });
+    const { json } = await ask("/schedule-calendar?days=3");
+    const { from, until, schedules, isAll } = json as unknown as Calendar;
+    assert.deepEqual([until - from, isAll], [3 * DAY_MS, true]);
+    assert.deepEqual(
+      schedules.map(({ name, ticks, isDense }) => [name, ticks.length, isDense]),
+      [
+        ["noon", 3, false],
+        ["often", 0, true],
+      ],
+    );
+    const [noon] = schedules;
+    assert.ok(noon?.ticks.every((at) => at > from && at <= until && (at / DAY_MS) % 1 === 0.5));
+    for (const { name } of schedules) await holdfast.schedules.delete(name);
+    await holdfast.schedules.delete("off");
+  });
+
   test("a preview, and what is wrong, with the field", async () => {
     const preview = await ask(
       "/schedule-preview?cron=0%209%20*%20*%20MON&count=2&after=1800000000000",
@@ -106,6 +127,7 @@ suite("schedules over HTTP", () => {
     assert.deepEqual(preview.json, {
       words: "At 09:00 on Monday (UTC)",
       nextRuns: [Date.parse("2027-01-18T09:00Z"), Date.parse("2027-01-25T09:00Z")],
+      clock: null,
     });
     for (const [body, field] of [
       [{ cron: "1--100000000 * * * *" }, "cron"],

@@ -574,3 +574,20 @@ suite("a schedule in words", () => {
     });
   }
 });
+
+test("a change of the clock is told in a sentence, if it moves a run", () => {
+  const from = Date.parse("2027-01-01T00:00Z");
+  const told = (cron: string, timeZone = "Europe/Berlin"): string | null =>
+    timingOf({ cron, timeZone, everyMs: null, offsetMs: null }).clock(from);
+  assert.equal(
+    told("30 2 * * *"),
+    "On 2027-03-28 the clock goes forward from 02:00 to 03:00: a run in between is at 03:00.",
+  );
+  assert.equal(
+    told("30 2 * 10 *"),
+    "On 2027-10-31 the clock goes back from 03:00 to 02:00: a run in between is the first time only.",
+  );
+  assert.match(told("*/10 2 * * *") ?? "", /nothing runs in between\.$/);
+  for (const calm of ["30 4 * * *", "*/5 * * * *"]) assert.equal(told(calm), null, calm);
+  assert.equal(told("30 2 * * *", "UTC"), null);
+});

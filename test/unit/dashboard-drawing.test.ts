@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as chart from "../../page/chart-math.ts";
+import { durationOf, durationText } from "../../page/duration.ts";
 import { layered } from "../../page/layers.ts";
 import { BOX, boxAt, type Cell, type Point, routesOf, sizeOf } from "../../page/routes.ts";
 import { lanesOf, timelineOf } from "../../page/pages/timeline.ts";
@@ -229,4 +230,14 @@ test("between any two boxes, lines and their texts run beside all boxes and with
     const corner = { x: label.x + label.width, y: label.y + 10 };
     for (const cell of CELLS) assert.ok(!crosses(label, corner, cell), `the text of ${name}`);
   }
+});
+
+test("a duration that is shown can be typed again, and is read in the words of people", () => {
+  for (const ms of [1, 250, 10_000, 90_000, 5_400_000, 86_400_000, 90_061_001])
+    assert.equal(durationOf(durationText(ms)), ms);
+  assert.equal(durationText(5_400_000), "1 h 30 min");
+  for (const text of ["90 minutes", "1h30m", "1.5 h", "1 hour, 30 min"])
+    assert.equal(durationOf(text), 5_400_000, text);
+  for (const text of ["", "10", "ten s", "5 fortnights", "10 s!"])
+    assert.equal(durationOf(text), null, text);
 });

@@ -286,6 +286,7 @@ suite("schedules in a worker", () => {
     assert.deepEqual(preview, {
       words: "At 09:00 on Monday (UTC)",
       nextRuns: [monday, monday + week],
+      clock: null,
     });
   });
 });

@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { BadUsageError } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { counted, cut, printable } from "../terminal/table.ts";
 import type { Colors, Terminal } from "../terminal/terminal.ts";
 import type { Alert } from "./alert.ts";

@@ -13,6 +13,7 @@ import {
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { by, type Checked, optionsOf, shownNumber, whole } from "../core/options.ts";
+import { MONITOR_INTERVAL_MS } from "../monitoring/interval.ts";
 
 export const WEBHOOKS_MAX = 10;
 
@@ -23,7 +24,7 @@ export const monitoringSettings = {
     flag: "--monitor <duration>",
     file: "monitor",
     kind: span({ least: SECOND, most: DAY, off: true }),
-    initial: 30 * SECOND,
+    initial: MONITOR_INTERVAL_MS,
     about: "How often the monitor runs; 0 turns it off.",
   }),
   canary: settled({

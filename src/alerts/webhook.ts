@@ -8,6 +8,7 @@ import { createHash, createHmac } from "node:crypto";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import { urlToHttpOptions } from "node:url";
+import { SECRET_LENGTH_MIN } from "../config/kind.ts";
 import { formatMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { invalid } from "../core/errors.ts";
@@ -55,8 +56,6 @@ const webhookOptions = optionsOf<WebhookOptions>()({
 const WEBHOOKS = { field: "webhooks" };
 
 const URL_LENGTH_MAX = 2_048;
-
-const SECRET_LENGTH_MIN = 16;
 
 /** A target's name has at most 64 characters in the database. */
 const HOST_LENGTH_MAX = 48;

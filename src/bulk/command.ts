@@ -16,7 +16,8 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { BadUsageError, InterruptedError, SomeFailed } from "../terminal/failure.ts";
+import { InterruptedError, SomeFailed } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { count, printable } from "../terminal/table.ts";
 import {
   type CommandKit,

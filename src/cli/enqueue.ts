@@ -7,7 +7,8 @@ import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../j
 import { prospectOf } from "../registry/tasks.ts";
 import { dataJson, printable } from "../terminal/table.ts";
 import { duration, givenJson, instant, repeated, wholeNumber } from "../terminal/arguments.ts";
-import { BadUsageError, InterruptedError } from "../terminal/failure.ts";
+import { InterruptedError } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import {
   type CommandKit,
   type DatabaseOptions,

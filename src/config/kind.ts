@@ -56,7 +56,7 @@ interface Kind<Value> {
 const TEXT_LENGTH_MAX = 4_096;
 const SHOWN_LENGTH_MAX = 80;
 export const PORT_MAX = 65_535;
-const SECRET_LENGTH_MIN = 16;
+export const SECRET_LENGTH_MIN = 16;
 const SECRET_LENGTH_MAX = 512;
 
 const asString = { show: shown, print: String, text: String };

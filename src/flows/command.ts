@@ -1,9 +1,8 @@
 /** `holdfast flows`: the verbs of flows, and enqueueing one from a file. */
 import { readFileSync } from "node:fs";
-import { text } from "node:stream/consumers";
 import { Command } from "commander";
 import { invalid } from "../core/errors.ts";
-import { parseJson } from "../terminal/arguments.ts";
+import { givenJson, parseJson } from "../terminal/arguments.ts";
 import { counted } from "../terminal/table.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
 import type { FlowJobSpec } from "./builder.ts";
@@ -36,10 +35,8 @@ async function enqueue(
   { url }: DatabaseOptions,
 ): Promise<void> {
   const source = file === "-" ? "stdin" : file;
-  const given = parseJson(
-    file === "-" ? await text(process.stdin) : readFileSync(file, "utf8"),
-    source,
-  );
+  const given =
+    file === "-" ? await givenJson(file, source) : parseJson(readFileSync(file, "utf8"), source);
   if (!Array.isArray(given)) {
     const problem = `${source} must contain a list of { name, task, input, after, options }.`;
     throw invalid("file", problem);

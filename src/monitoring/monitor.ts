@@ -14,6 +14,7 @@ import type { Counts } from "../stats/counts.ts";
 import type { MinuteStats } from "../stats/spans.ts";
 import { MINUTES_KEEP_MS, type StatsStore } from "../stats/store.ts";
 import { Canaries, type CanaryHost, type CanaryOptions, type CanaryReport } from "./canary.ts";
+import { MONITOR_INTERVAL_MS } from "./interval.ts";
 
 /** How far back lock statistics are read. */
 export const LOCKS_OBSERVED_MS = 5 * 60_000;
@@ -69,7 +70,7 @@ export interface MonitorOptions {
 }
 
 const monitorOptions = optionsOf<MonitorOptions>()({
-  interval: duration({ least: 1_000 }, "30s"),
+  interval: duration({ least: 1_000 }, MONITOR_INTERVAL_MS),
   examine: passed<NonNullable<MonitorOptions["examine"]>>(),
   onObservation: passed<NonNullable<MonitorOptions["onObservation"]>>(),
   canary: passed<CanaryOptions>(),

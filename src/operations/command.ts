@@ -4,12 +4,14 @@ import {
   actorName,
   duration,
   instant,
+  givenJson,
   parseJson,
   reasonOption,
   repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { BadUsageError, SomeFailed } from "../terminal/failure.ts";
+import { SomeFailed } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { type CommandKit, urlOption } from "../terminal/terminal.ts";
 import type { FlagSpec, Operation } from "./operation.ts";
 import { bareOf, type Node } from "./shape.ts";
@@ -88,10 +90,23 @@ export function commandOf<App>(operation: Operation<App>, ofAll?: Operation<App>
       if (isAll && chosen.length > 0) {
         throw new BadUsageError(`Pass --all, or --${chosen[0]?.[0]}, but not both.`);
       }
-      const all = Object.fromEntries([...typed, ...chosen]);
+      const all = Object.fromEntries(await Promise.all([...typed, ...chosen].map(pipedIn)));
       await perform(kit, isAll ? ofAll : operation, { url, input: all, reason });
     });
   };
+}
+
+/** JSON whose text is `-` is read once the rest of the command line is known to be right. */
+class FromStdin {
+  readonly name: string;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+async function pipedIn([field, value]: readonly [string, unknown]): Promise<[string, unknown]> {
+  return [field, value instanceof FromStdin ? await givenJson("-", value.name) : value];
 }
 
 interface Options {
@@ -150,7 +165,8 @@ function optionOf(field: string, node: Node | undefined, flag: FlagSpec): Option
   const parser = read === undefined ? ofKind : explained(read);
   const flags = value === null ? name : `${name} ${flag.value ?? value}`;
   const required = flag.isRequired === true ? " (required)" : "";
-  const option = new Option(flags, `${flag.about ?? lowered(text)}${required}`);
+  const piped = value === "<json>" ? ", or - to read it from stdin" : "";
+  const option = new Option(flags, `${flag.about ?? lowered(text)}${piped}${required}`);
   if (flag.initial !== undefined) option.default(flag.initial);
   if (flag.isRequired === true) option.makeOptionMandatory();
   if (bare.kind === "choice" && means === undefined) return option.choices(bare.values);
@@ -190,7 +206,7 @@ function valueOf(bare: Node, field: string, name: string): [value: string | null
       return ["<n>", wholeNumber];
     case "anything":
     case "map":
-      return ["<json>", (text) => parseJson(text, name)];
+      return ["<json>", (text) => (text === "-" ? new FromStdin(name) : parseJson(text, name))];
     case "list":
       return [`<${field}>`, (text, before) => repeated(text, before as string[] | undefined)];
     case "text":

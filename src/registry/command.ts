@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import { perform } from "../operations/command.ts";
 import { actorName, reasonOption, type ReasonOptions } from "../terminal/arguments.ts";
-import { BadUsageError } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
 import { wholeWorkerId, workerOperations, type WorkersApp } from "./operations.ts";
 import { SLOTS_MAX } from "./worker-record.ts";

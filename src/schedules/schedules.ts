@@ -6,7 +6,7 @@ import {
   operatorOptions,
   sha256,
 } from "../audit/entry.ts";
-import { invalid } from "../core/errors.ts";
+import { invalid, InvalidArgumentError } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import type { AnyTask } from "../core/task.ts";
 import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";

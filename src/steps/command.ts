@@ -5,13 +5,13 @@ import { jobId } from "../jobs/command.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import {
   actorName,
-  parseJson,
+  givenJson,
   reasonOption,
   type ReasonOptions,
   repeated,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { BadUsageError } from "../terminal/failure.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { printable } from "../terminal/table.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/terminal.ts";
 
@@ -39,7 +39,7 @@ export function rerunCommand(kit: Kit): Command {
       "an effect, commit or call that may happen again; can be repeated",
       repeated,
     )
-    .option("--input <json>", "the new input")
+    .option("--input <json>", "the new input, or - to read it from stdin")
     .option("--attempts <n>", "additional attempts (default: 3)", wholeNumber)
     .option("--dry-run", "show what would run again, and change nothing")
     .addOption(reasonOption())
@@ -63,7 +63,7 @@ async function rerunJob(
     throw new BadUsageError("Pass --from <step> or --from-start.");
   }
   const from = name === undefined ? null : { name, occurrence };
-  const given = input === undefined ? {} : { input: parseJson(input, "--input") };
+  const given = input === undefined ? {} : { input: await givenJson(input, "--input") };
   await using holdfast = await open(url);
   const id = await jobId(holdfast, typed);
   const plan = await holdfast.jobs.planRerun(id, { from });

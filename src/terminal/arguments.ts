@@ -3,7 +3,7 @@ import { userInfo } from "node:os";
 import { text as textOf } from "node:stream/consumers";
 import { InvalidArgumentError, Option } from "commander";
 import { toMs } from "../core/duration.ts";
-import { BadUsageError } from "./failure.ts";
+import { BadUsageError } from "./usage.ts";
 
 export function wholeNumber(text: string): number {
   if (/^-?\d+$/.test(text)) return Number(text);

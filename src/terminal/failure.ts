@@ -17,13 +17,6 @@ export const exitCodes = {
   refused: 5,
 } as const;
 
-/** The command line is invalid. */
-export class BadUsageError extends HoldfastError {
-  constructor(message: string, cause?: unknown) {
-    super("BAD_USAGE", message, cause);
-  }
-}
-
 /** The command whose help explains the correct usage. */
 const misused = new WeakMap<CommanderError, string>();
 

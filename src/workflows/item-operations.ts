@@ -20,6 +20,7 @@ import {
   relative,
 } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
+import { BadUsageError } from "../terminal/usage.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import type { HistoryEntry } from "./history.ts";
 import type { ItemJob, StoredItem } from "./item-record.ts";
@@ -86,7 +87,6 @@ const list = workflowOperation({
   run: async ({ store }, { limit = LIMIT_DEFAULT, ...filter }) => {
     checkWhole("--limit", limit, { least: 1, most: LIMIT_MAX });
     if (filter.workflow === undefined && (filter.status ?? filter.tenant) !== undefined) {
-      const { BadUsageError } = await import("../terminal/failure.ts"); // It loads the parser of commands.
       throw new BadUsageError("--status and --tenant require --workflow <name>.");
     }
     const items = await store.items.list({ ...filter, limit });

@@ -145,9 +145,18 @@ suite("holdfast enqueue", () => {
     assert.deepEqual([job.status, job.dueAt], ["scheduled", Date.UTC(2099, 0, 31, 9)]);
   });
 
-  test("the input may come from stdin", async () => {
+  test("the input may come from stdin, of a new job, an edited one, a replay and a schedule", async () => {
     const { id } = await cli.json(["enqueue", "x", "-"], { input: '[1, {"deep": "ü"}]\n' });
     assert.deepEqual((await cli.json(["job", id])).job.input, [1, { deep: "ü" }]);
+    await cli.json(["job", "edit", id, "--input", "-"], { input: '{"to":"bob"}' });
+    assert.deepEqual((await cli.json(["job", id])).job.input, { to: "bob" });
+    await cli.json(["cancel", id]);
+    const replay = await cli.json(["job", "replay", id, "--input", "-"], { input: "[2]" });
+    assert.deepEqual((await cli.json(["job", replay.id])).job.input, [2]);
+    const create = ["schedules", "create", "s", "--task", "x", "--every", "1h", "--input", "-"];
+    assert.deepEqual((await cli.json(create, { input: '"big"' })).input, "big");
+    await cli.json(["schedules", "delete", "s"]);
+    await cli.json(["cancel", replay.id]);
   });
 
   test("HOLDFAST_URL names the database", async () => {

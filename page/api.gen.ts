@@ -1038,6 +1038,16 @@ export type GetCountsResponse = {
 export type GetErrorResponse = {
   readonly group: ErrorKind;
   readonly stack: string | null;
+  /** The attempt of the job, and the step that failed; null: the job has no such attempt now. */
+  readonly first: {
+    readonly epoch: number;
+    readonly step: string | null;
+  } | null;
+  /** The attempt of the job, and the step that failed; null: the job has no such attempt now. */
+  readonly newest: {
+    readonly epoch: number;
+    readonly step: string | null;
+  } | null;
 };
 
 export type GetItemResponse = {

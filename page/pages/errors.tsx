@@ -1,6 +1,6 @@
 /** Which error is new, since which build, and how many jobs does it hold up? */
 import type { JSX } from "preact";
-import type { ErrorKind, ListErrorsResponse } from "../api.gen.ts";
+import type { ErrorKind, GetErrorResponse, ListErrorsResponse } from "../api.gen.ts";
 import { post } from "../client.ts";
 import { Spark } from "../charts.tsx";
 import * as f from "../format.ts";
@@ -16,7 +16,6 @@ import {
   Build,
   Empty,
   Head,
-  JobLink,
   Moment,
   Panel,
   Seg,
@@ -304,21 +303,38 @@ function Detail({ id, asked }: { readonly id: string; readonly asked: Asked }): 
   return (
     <div>
       <Shown from={kind} rows={3}>
-        {({ group, stack }) => <One group={group} stack={stack} asked={asked} />}
+        {(found) => <One found={found} asked={asked} />}
       </Shown>
     </div>
   );
 }
 
+/** A job that had it: its attempt, and the step that failed. */
+function Example({
+  job,
+  at,
+}: {
+  readonly job: string;
+  readonly at: GetErrorResponse["first"];
+}): JSX.Element {
+  return (
+    <>
+      <a class="mono" href={to(["jobs", job], { attempt: at?.epoch })}>
+        {f.shortId(job)}
+      </a>
+      {at !== null && at.step !== null && `, step ${at.step}`}
+    </>
+  );
+}
+
 function One({
-  group,
-  stack,
+  found,
   asked,
 }: {
-  readonly group: ErrorKind;
-  readonly stack: string | null;
+  readonly found: GetErrorResponse;
   readonly asked: Asked;
 }): JSX.Element {
+  const { group, stack } = found;
   const { sample, first } = group;
   return (
     <div class="stack">
@@ -344,11 +360,11 @@ function One({
             <dd>
               <Moment at={group.firstAt} />{" "}
               {group.firstBuild !== null && <Build id={group.firstBuild} />} in job{" "}
-              <JobLink id={first.job} />
+              <Example job={first.job} at={found.first} />
             </dd>
             <dt>Last seen</dt>
             <dd>
-              <Moment at={group.lastAt} /> in job <JobLink id={sample.job} />
+              <Moment at={group.lastAt} /> in job <Example job={sample.job} at={found.newest} />
             </dd>
             <dt>Failed now</dt>
             <dd>
@@ -401,7 +417,7 @@ function One({
       <Panel
         title="Newest stack"
         right={
-          <Btn kind="quiet" push href={to(["jobs", sample.job])}>
+          <Btn kind="quiet" push href={to(["jobs", sample.job], { attempt: found.newest?.epoch })}>
             Open the job
           </Btn>
         }

@@ -1,4 +1,5 @@
 /** The verbs of kinds of errors: list, show, resolve, mute, reopen. */
+import { kindOf } from "../core/error-kind.ts";
 import type { ErrorRecord } from "../core/error-record.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { operationsOf } from "../operations/operation.ts";
@@ -19,10 +20,15 @@ import type { Terminal } from "../terminal/terminal.ts";
 import { ErrorKindNotFoundError, type Errors } from "./errors.ts";
 import { type ErrorKind, type ErrorKindsStore, type ErrorKindState, kindStates } from "./store.ts";
 
+interface FailedAttempt {
+  readonly epoch: number;
+  readonly error: ErrorRecord | null;
+}
+
 interface ErrorsApp {
   readonly errors: Errors;
   readonly jobs: {
-    attempts(id: string): Promise<readonly { readonly error: ErrorRecord | null }[]>;
+    attempts(id: string): Promise<readonly FailedAttempt[]>;
   };
   readonly store: {
     readonly errorKinds: Pick<ErrorKindsStore, "withPrefix">;
@@ -38,6 +44,13 @@ const time = s.text({ min: 1, max: 64 });
 const TIMES = "milliseconds since 1970, an ISO time, or a duration ago.";
 
 const example = s.object({ job: s.id, message: s.text() });
+
+const place = s
+  .object({ epoch: s.count, step: s.text().nullable() })
+  .nullable()
+  .about(
+    "The attempt of the job, and the step that failed; null: the job has no such attempt now.",
+  );
 
 const group = s
   .object({
@@ -173,12 +186,19 @@ which 'holdfast errors show' prints.`,
     access: "viewer",
     input: { id },
     returns: "The kind.",
-    result: s.object({ group, stack: s.text().nullable() }),
+    result: s.object({ group, stack: s.text().nullable(), first: place, newest: place }),
     run: async ({ errors, jobs }, input) => {
       const found = await errors.get(input.id);
-      const attempts = await jobs.attempts(found.sample.job);
-      const newest = attempts.findLast(({ error }) => error !== null);
-      return { group: found, stack: newest?.error?.stack ?? null };
+      const [first, newest] = [
+        await attemptWith(jobs, found, found.first.job),
+        await attemptWith(jobs, found, found.sample.job),
+      ];
+      return {
+        group: found,
+        stack: newest?.error?.stack ?? null,
+        first: placeOf(first),
+        newest: placeOf(newest),
+      };
     },
     http: { method: "GET", path: "/api/v1/errors/{id}" },
     cli: {
@@ -253,6 +273,21 @@ export const errorCommands = {
   about: "list errors by kind; resolve, mute and reopen them",
   parts: Object.values(errorOperations),
 };
+
+/** The last attempt of a job that failed with this kind of error; undefined: the job is gone, or was retried since. */
+async function attemptWith(
+  jobs: ErrorsApp["jobs"],
+  { id: kind, task }: ErrorKind,
+  job: string,
+): Promise<FailedAttempt | undefined> {
+  const attempts = await jobs.attempts(job);
+  return attempts.findLast(({ error }) => error !== null && kindOf(task, error).id === kind);
+}
+
+function placeOf(attempt: FailedAttempt | undefined): s.TypeOf<typeof place> {
+  if (attempt === undefined) return null;
+  return { epoch: attempt.epoch, step: attempt.error?.step?.name ?? null };
+}
 
 async function changed(
   { errors }: ErrorsApp,

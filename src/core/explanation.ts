@@ -278,39 +278,3 @@ export type Explained<Reasons> = {
 export type Explanation = Explained<JobReasons>;
 /** Why the jobs of a queue do not run, in a sentence, with the facts. */
 export type QueueExplanation = Explained<QueueReasons>;
-
-export const jobReasons = [
-  "running",
-  "cancelling",
-  "lease-expired",
-  "ended",
-  "expired",
-  "scheduled",
-  "due",
-  "backing-off",
-  "waits-for-jobs",
-  "waits-for-event",
-  "sleeping",
-  "effect-in-doubt",
-  "stuck",
-  "paused",
-  "no-worker",
-  "workers-paused",
-  "concurrency-limit",
-  "rate-limit",
-  "workers-busy",
-  "behind",
-  "next",
-] as const satisfies readonly (keyof JobReasons)[];
-
-export const queueReasons = [
-  "paused",
-  "empty",
-  "no-worker",
-  "workers-paused",
-  "concurrency-limit",
-  "rate-limit",
-  "workers-busy",
-  "held",
-  "moving",
-] as const satisfies readonly (keyof QueueReasons)[];

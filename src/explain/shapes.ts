@@ -76,7 +76,7 @@ const obstacles: Facts<Obstacles> = {
 
 const error = s.text().nullable();
 
-const jobFacts: Facts<JobReasons> = {
+export const jobFacts: Facts<JobReasons> = {
   running: facts("Running", claim),
   cancelling: facts("Cancelling", { ...claim, requestedAt: s.instant }),
   "lease-expired": facts("LeaseExpired", claim),
@@ -136,7 +136,7 @@ function explained(reasons: Readonly<Record<string, s.Shape<unknown>>>, more: s.
 /** As a part of what is told about a job. */
 export const jobExplanation = (explained(jobFacts) as s.Shape<Explanation>).named("JobExplanation");
 
-const queueFacts: Facts<QueueReasons> = {
+export const queueFacts: Facts<QueueReasons> = {
   empty: facts("Empty", { running: bounded }),
   ...obstacles,
   held: facts("Held", { job: s.id, because: jobExplanation, pending: bounded }),

@@ -56,8 +56,9 @@ class Visit {
   }
 
   static async open(options: Options, complain: (text: string) => void): Promise<Visit> {
-    const browser = await openBrowser();
-    const context = await browser.newContext({
+    const context = await (
+      await openBrowser()
+    ).newContext({
       viewport: { width: 1_440, height: 1_000 },
       reducedMotion: "reduce",
       ...options,

@@ -9,8 +9,8 @@ import { build, type Plugin } from "rolldown";
 const PAGE = join(import.meta.dirname, "../page");
 
 /** Of another entry: the gallery of its parts. */
-export async function bundleDashboard(name = "main.tsx"): Promise<Map<string, Uint8Array>> {
-  const entry = join(PAGE, name);
+export async function bundleDashboard(from = "main.tsx"): Promise<Map<string, Uint8Array>> {
+  const entry = join(PAGE, from);
   const styles = new Styles(entry);
   const { output } = await build({
     input: entry,

@@ -216,7 +216,7 @@ function Jobs({ flow }: { readonly flow: FlowDetails }): JSX.Element {
 
 function columnsOf(jobs: readonly FlowJob[]): readonly (Column<FlowJob> | false)[] {
   const names = new Map(jobs.map((job) => [job.id, nameOf(job)]));
-  const becauseOf = ({ endedBy, error }: FlowJob): Children =>
+  const why = ({ endedBy, error }: FlowJob): Children =>
     endedBy === null ? (
       error
     ) : (
@@ -233,7 +233,7 @@ function columnsOf(jobs: readonly FlowJob[]): readonly (Column<FlowJob> | false)
           <span class="name">
             <JobLink id={job.id}>{nameOf(job)}</JobLink>
           </span>
-          <span class="sub">{becauseOf(job)}</span>
+          <span class="sub">{why(job)}</span>
         </>
       ),
     },
@@ -242,7 +242,7 @@ function columnsOf(jobs: readonly FlowJob[]): readonly (Column<FlowJob> | false)
       hide: "sm",
       width: "34%",
       look: "dim",
-      cell: becauseOf,
+      cell: why,
     },
     { name: "Task", hide: "md", look: "dim", cell: ({ task }) => task },
     { name: "Queue", hide: "md", look: "dim", cell: ({ queue }) => queue },

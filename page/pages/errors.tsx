@@ -195,7 +195,7 @@ function columnsFor(asked: Asked): readonly Column<ErrorKind>[] {
     },
     {
       name: "Retried",
-      hide: "sm",
+      hide: "lg",
       align: "end",
       look: "dim",
       width: 72,
@@ -204,7 +204,7 @@ function columnsFor(asked: Asked): readonly Column<ErrorKind>[] {
   ];
   const error: Column<ErrorKind> = {
     name: "Error",
-    min: 200,
+    min: 168,
     cell: (group) => <Kind group={group} asked={asked} />,
   };
   return [error, trend, now, ...counts, ...others].filter((column) => column !== undefined);

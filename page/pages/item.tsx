@@ -87,7 +87,7 @@ function Moves({
   const { operator } = useMay();
   return (
     <Panel title="May move to">
-      <div class="body line wrap">
+      <div class="body line wrap moves">
         {moves.length === 0 && <span class="dim">Nothing: {item.status} is final.</span>}
         {moves.map((move) => (
           <span key={move.name} class="line wrap">

@@ -187,10 +187,11 @@ function columnsFor(asked: Asked): readonly Column<ErrorKind>[] {
   const [trend, now, ...others] = COLUMNS;
   const counts: readonly Column<ErrorKind>[] = [
     {
-      name: isOfPart ? "Failed then" : "Ever",
+      name: isOfPart ? "Then" : "Ever",
+      hide: "sm",
       align: "end",
       look: "dim",
-      width: isOfPart ? 88 : 72,
+      width: 72,
       cell: ({ within, failed }) => f.count(within?.failed ?? failed),
     },
     {

@@ -25,7 +25,7 @@ export const queueColumns: readonly Column<OverviewQueue>[] = [
   {
     name: "Slots in use",
     hide: "sm",
-    width: 128,
+    width: 136,
     cell: (queue) => (
       <Slots used={queue.running} of={slotsOf(queue)} paused={queue.paused !== null} />
     ),
@@ -112,7 +112,7 @@ const COLUMNS: readonly Column<OverviewQueue>[] = [
   ...queueColumns,
   {
     name: "Ended, last hour",
-    hide: "md",
+    hide: "lg",
     width: 120,
     cell: ({ spark }) => <Spark values={spark} />,
   },

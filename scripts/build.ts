@@ -53,8 +53,8 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   sqlite: ["database/sqlite/*.ts", "jobs/sqlite.ts"],
   postgres: ["database/postgres/*.ts", "jobs/postgres.ts"],
   mysql: ["database/mysql/*.ts", "jobs/mysql.ts"],
-  // Operations show their results with it: without a file of its own, a server would read all of `main`.
-  tables: ["terminal/table.ts"],
+  // Operations show their results and refuse inputs with them: without a file of their own, a server would read all of `main`.
+  tables: ["terminal/{table,usage}.ts"],
   main: ["cli/{main,database,tasks}.ts"],
   watch: ["alerts/alerts.ts", "doctor/doctor.ts", "monitoring/monitor.ts"],
   // Commands and the server share them: without a file of their own, a command would read the server, and zod.

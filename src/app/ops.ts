@@ -149,12 +149,16 @@ export type {
   LaneOptions,
   LimitOptions,
   Limits,
+  PauseOptions,
   Queue,
   QueueOptions,
   Queues,
   RateOptions,
 } from "../queues/queues.ts";
+export type { Pause } from "../limits/gates.ts";
+export type { Lane, LaneFigures, Lanes } from "../queues/lanes.ts";
 export type { LimitInUse } from "../queues/limits.ts";
+export type { QueuePause } from "../queues/store.ts";
 export type {
   DesiredState,
   Ending,

@@ -385,25 +385,40 @@ export const HEAT_RANGES = {
   "7d": { spanMs: 7 * 24 * HOUR_MS, stepMs: 2 * HOUR_MS },
 } as const;
 
+/** How far back a heat map goes. */
 export type HeatRange = keyof typeof HEAT_RANGES;
 
+/** How locks were contended over time, by type. */
 export interface LockHeat {
+  /** Where the map begins (ms since 1970, the database's clock). */
   readonly from: number;
+  /** Where it ends. */
   readonly to: number;
+  /** How long a step lasts. */
   readonly stepMs: number;
   /** Most time-outs first, then the longest waits. */
   readonly types: readonly {
+    /** The part of the keys before the first colon. */
     readonly type: string;
+    /** How many locks were acquired. */
     readonly acquisitions: number;
+    /** How many requests gave up. */
     readonly timeouts: number;
+    /** The longest time that a lock was held. */
     readonly heldMsMax: number;
+    /** Half of the locks were acquired within this time; null: none was acquired. */
     readonly p50Ms: number | null;
+    /** 99 % of the locks were acquired within this time; null: none was acquired. */
     readonly p99Ms: number | null;
     /** Only steps in which a lock of the type was wanted, oldest first. */
     readonly cells: readonly {
+      /** When the step begins. */
       readonly at: number;
+      /** How many locks were acquired. */
       readonly acquisitions: number;
+      /** How many requests gave up. */
       readonly timeouts: number;
+      /** 99 % of the locks were acquired within this time; null: none was acquired. */
       readonly p99Ms: number | null;
     }[];
   }[];

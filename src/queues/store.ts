@@ -30,6 +30,7 @@ export interface QueueChange {
   readonly ageingMs?: number | null | undefined;
 }
 
+/** The pause of a whole queue. */
 export interface QueuePause extends Pause {
   /** It was paused together with all others, and is resumed with them. */
   readonly isOfAll: boolean;

@@ -334,6 +334,7 @@ suite("one schema", () => {
       redact: ["password"],
       host: "localhost",
       port: 1,
+      basePath: "/jobs",
       token: "0123456789abcdef",
       monitor: "10s",
       canary: "10s",

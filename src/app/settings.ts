@@ -125,6 +125,8 @@ export interface HoldfastConfig extends WorkerConfig, ClientConfig {
   readonly host?: string | undefined;
   /** The port that the server listens on. */
   readonly port?: number | undefined;
+  /** The path below which a proxy serves Holdfast, such as `/tools/jobs`. Default: none. */
+  readonly basePath?: string | undefined;
   /** Prefer the environment: this file is usually committed. */
   readonly token?: string | undefined;
   /** How often the monitor runs; 0 turns it off. Default 30 s. */

@@ -11,7 +11,7 @@ import { defineTask, openHoldfast } from "../src/index.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 const MARKS: Readonly<Record<string, number>> = {
-  "lines of src/": 83_200,
+  "lines of src/": 83_300,
   "names exported by index.ts": 45,
   "files that an enqueue enters": 22,
 };

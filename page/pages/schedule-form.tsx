@@ -203,7 +203,7 @@ function Tried({ answers }: { readonly answers: Answers }): JSX.Element | null {
 const PREVIEW_EVERY_MS = 60_000;
 
 /** In the viewer's zone, and in that of the schedule where it is another one. */
-export function NextRuns({
+function NextRuns({
   at: all,
   zone,
 }: {

@@ -17,7 +17,7 @@ const KINDS_WITHIN_MAX = 1_000;
 export const MINUTES_KEEP_MS = 26 * HOUR_MS;
 
 /** Failed jobs that are looked at to say how many of a kind there are now, the newest first. */
-export const FAILED_LOOKED_AT_MAX = 10_000;
+const FAILED_LOOKED_AT_MAX = 10_000;
 
 /** A kind is new for this long. */
 const NEW_MS = 24 * HOUR_MS;

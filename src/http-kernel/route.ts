@@ -222,7 +222,6 @@ const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{
 
 const DURATION_LENGTH_MAX = 64;
 const WORKER_LENGTH_MAX = 255;
-const REASON_LENGTH_MAX = 1_000;
 
 export const id = z
   .string()
@@ -235,7 +234,6 @@ export const count = z.int().min(0);
 /** Only the length and control characters are checked here; the library checks the rest. */
 export const name = z.string().min(1).max(NAME_LENGTH_MAX).regex(TEXT);
 export const workerId = z.string().min(1).max(WORKER_LENGTH_MAX).regex(TEXT);
-export const reason = z.string().max(REASON_LENGTH_MAX).regex(TEXT);
 export const duration = z
   .union([z.string().max(DURATION_LENGTH_MAX), z.number()])
   .meta({ description: "Milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m." });

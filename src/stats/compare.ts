@@ -2,7 +2,7 @@
 import type { Outcomes } from "./task-totals.ts";
 
 /** Below this, attempts or runs of a build show nothing. */
-export const COMPARED_MIN = 30;
+const COMPARED_MIN = 30;
 
 /** Fewer failures of both builds together are chance. */
 const FAILURES_MIN = 3;

@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000;
 const LATE_MS = 5 * 60_000;
 
 /** A day more than the longest range that is shown. */
-export const TASK_TOTALS_KEEP_MS = 8 * 24 * HOUR_MS;
+const TASK_TOTALS_KEEP_MS = 8 * 24 * HOUR_MS;
 
 /** Tasks and builds that have their own row in an hour; all others share one. */
 const ROWS_PER_HOUR_MAX = 1_000;

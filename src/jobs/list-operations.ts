@@ -24,7 +24,7 @@ export interface ListApp {
 const operation = operationsOf<ListApp>("jobs");
 
 const before = s
-  .text({ pattern: /^(?:\d{1,15}\.)?[0-9a-f-]{36}$/ })
+  .text({ pattern: /^([0-9]{1,15}[.])?[0-9a-f-]{36}$/ })
   .optional()
   .about("`next` from the previous page.");
 

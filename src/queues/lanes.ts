@@ -258,6 +258,7 @@ function attempts(since: number): Source {
             from (select job_id, started_at
                     from holdfast.attempt
                    where ended_at >= ${since}
+                   order by ended_at desc
                    limit ${ATTEMPTS_MAX}) a
             join holdfast.job_state s on s.id = a.job_id`;
   return { most: ATTEMPTS_MAX, rows };

@@ -50,7 +50,7 @@ suite("holdfast job and reports", () => {
 
   test("shows how far it is, and the last lines of its log", async () => {
     const { stdout } = await cli.holdfast(["job", done]);
-    assert.match(stdout, /^ {2}progress {4}42 %, 420 of 1,000, reading, (?:now|\d+s ago)$/m);
+    assert.match(stdout, /^ {2}progress +42 %, 420 of 1,000, reading, (?:now|\d+s ago)$/m);
     const lines = stdout.split("\n").filter((line) => line.includes("line "));
     assert.equal(lines.length, 9);
     assert.match(lines[0] ?? "", /^ {2}\d\d:\d\d:\d\d {2}log +line 4 {2}\{"line":4\}$/);

@@ -37,7 +37,7 @@ suite("holdfast retry --input, errors and rerun", () => {
     const listed = (await cli.holdfast(["errors"])).stdout;
     assert.match(
       listed,
-      /^ID +FAILED +RETRIED +TASK[^]*1 +0 +mail\.send +GIVE_UP \(new\)[^]*no such address\n\n1 kind\./,
+      /^ID +FAILED NOW +EVER +RETRIED +TASK[^]*1 +1 +0 +mail\.send +GiveUpError \(GIVE_UP\) \(new\)[^]*no such address\n\n1 kind\./,
     );
     assert.deepEqual((await cli.json(["errors", "--state", "muted"])).groups, []);
   });

@@ -277,7 +277,11 @@ function drawFilter(chance: Chance, facts: readonly Facts[], flows: readonly str
   };
   const pick = (name: string): unknown => (values[name] ?? time)();
   const names = some(chance, jobFieldNames, 3);
-  const filter = Object.fromEntries(names.map((name) => [name, pick(name)])) as JobFilter;
+  const drawn = Object.fromEntries(names.map((name) => [name, pick(name)])) as JobFilter;
+  // A short range of ends is looked up in another way.
+  const [end] = facts.flatMap(({ endedAt }) => endedAt ?? []);
+  const isShort = end !== undefined && chance.below(8) === 0;
+  const filter = isShort ? { ...drawn, endedSince: end - 1, endedUntil: end + 60_000 } : drawn;
   try {
     return checkFilter(filter);
   } catch {

@@ -268,6 +268,28 @@ export const locks: Group = (open) => {
     assert.equal(await store.locks.pruneStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 0);
   });
 
+  test("what a process tells of its waits is replaced, and taken back, for itself alone", async () => {
+    const { store, clock } = await open();
+    const row = { key: KEY, source: nextId(), owner: "host-a-1", waiting: 2, timeouts: 1 };
+    const other = { ...row, source: nextId(), owner: "host-b-1", waiting: 5 };
+    await store.locks.putWaits([{ ...row, longestMs: 40 }]);
+    clock.advance(100);
+    await store.locks.putWaits([
+      { ...row, waiting: 3, longestMs: 140 },
+      { ...other, longestMs: 0 },
+    ]);
+    clock.advance(10);
+    const [since, silentMs] = [clock.now() - 10, 10];
+    assert.deepEqual(await store.locks.waits(), [
+      { ...other, since, silentMs },
+      { ...row, waiting: 3, since: since - 140, silentMs },
+    ]);
+    await store.locks.dropWaits(row.source, [KEY, "order:43"]);
+    assert.deepEqual(await store.locks.waits(), [{ ...other, since, silentMs }]);
+    clock.advance(2 * HOUR_MS);
+    assert.deepEqual(await store.locks.waits(), []);
+  });
+
   test("held locks are listed, oldest first", async () => {
     const { store, clock } = await open();
     await take(store, request({ key: "gone", ttlMs: 1_000 }));

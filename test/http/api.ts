@@ -290,7 +290,10 @@ export function apiSuite(name: string, url: () => Promise<string>): void {
     });
 
     test("alerts are listed: raised ones, or all", async () => {
-      assert.deepEqual(await api.get("/api/v1/alerts"), { alerts: [] });
+      assert.deepEqual(await api.get("/api/v1/alerts"), {
+        alerts: [],
+        open: { raised: 0, pending: 0, silenced: 0 },
+      });
       await api.holdfast.store.alerts.note(sighting({ rule: "api.test", subject: "mail" }));
       const { alerts } = await api.get("/api/v1/alerts?which=open&limit=5");
       assert.deepEqual([alerts[0].rule, alerts[0].subject], ["api.test", "mail"]);

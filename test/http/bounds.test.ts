@@ -27,10 +27,11 @@ const requestsOf = ({ ids, worker }: Shop): readonly string[] =>
 const BOUNDED =
   /\blimit\b|= \?|in \(select value from json_each\(\?\)\)|\bcount\(\*\)|as now$|t\.n < \?/i;
 
-/** As many rows as there are queues or live workers; of queues, those with the most jobs are counted. */
+/** As many rows as there are queues or live workers; of queues, those with the most jobs are counted. At most a thousand alerts are open. */
 const FEW = [
   /from holdfast_counts c\s+left join holdfast_depth/,
   /^select distinct (?:l\.)?queues?\b/,
+  /from holdfast_alert where status <> 'resolved'/,
 ];
 
 /** More than one request looks at. */

@@ -29,7 +29,7 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
     await store.alerts.note(sighting({ rule: "version-drift" }));
 
     const { stdout } = await cli.holdfast(["alerts"]);
-    assert.match(stdout, /^SEVERITY +RULE +SUBJECT +SINCE +MESSAGE\n/);
+    assert.match(stdout, /^ID +SEVERITY +RULE +SUBJECT +SINCE +KNOWN +MESSAGE\n/);
     assert.match(
       stdout,
       /^warning +pending-old +a\\u001b\[31mb +(?:now|\d+s ago) +The oldest pending/m,

@@ -220,6 +220,7 @@ export function useRead<P extends keyof Reads>(
       if (entry.users > 0) return;
       plan(entry, null);
       entry.asking?.abort();
+      entry.at = 0; // An action may have changed it: the next user asks, however soon.
     };
   }, [entry]);
   return {

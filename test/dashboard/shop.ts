@@ -183,6 +183,17 @@ async function writePast(
   });
   await store.db.engine.transaction(async (tx) => {
     await tx.insert("lock_stat", locks.flat());
+    await tx.insert("lock_wait", [
+      {
+        name: "stock:7",
+        source: "shop",
+        owner: "shop-1",
+        waiting: 0,
+        since_at: now,
+        timeouts: 8,
+        seen_at: now,
+      },
+    ]);
     await tx.insert("error_kind", [kind]);
     await tx.insert("schedule_run", runs);
   });

@@ -32,7 +32,7 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
     assert.match(stdout, /^ID +SEVERITY +RULE +SUBJECT +SINCE +KNOWN +MESSAGE\n/);
     assert.match(
       stdout,
-      /^warning +pending-old +a\\u001b\[31mb +(?:now|\d+s ago) +The oldest pending/m,
+      /^[0-9a-f-]{36} +warning +pending-old +a\\u001b\[31mb +(?:now|\d+s ago) +The oldest pending/m,
     );
     assert.match(stdout, /^1 alert$/m);
     const all = await cli.holdfast(["alerts", "list", "--all"]);

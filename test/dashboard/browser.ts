@@ -68,7 +68,9 @@ class Visit {
     const visit = new Visit({ context, page, isPlain: Object.keys(options).length === 0 });
     page.on("pageerror", (error) => complain(`${visit.path}: ${error.message}`));
     page.on("console", (message) => {
-      if (message.type() === "error") complain(`${visit.path}: ${message.text()}`);
+      if (message.type() === "error") {
+        complain(`${visit.path}: ${message.text()} ${message.location().url}`);
+      }
     });
     return visit;
   }

@@ -154,13 +154,8 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       await page.goto(`${dashboard.url}jobs?status=${status}&state=${status}&range=${status}`);
       await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
     }
-    dashboard.complaints.splice(
-      0,
-      Number.POSITIVE_INFINITY,
-      ...withoutRefusals(dashboard.complaints),
-    );
-    await dashboard.closePages();
-    dashboard.assertNoComplaints();
+    await dashboard.closePages(); // The browser may complain of the last address until then.
+    assert.deepEqual(withoutRefusals(dashboard.complaints.splice(0)), []);
   });
 
   test("any attempt of a job can be chosen, with all causes of its error, on a phone too", async () => {

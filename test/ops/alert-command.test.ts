@@ -36,18 +36,18 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
     );
     assert.match(stdout, /^1 alert$/m);
     const all = await cli.holdfast(["alerts", "list", "--all"]);
-    assert.match(all.stdout, /^SEVERITY +RULE +SUBJECT +SINCE +RESOLVED +MESSAGE\n/);
+    assert.match(all.stdout, /^ID +SEVERITY +RULE +SUBJECT +SINCE +RESOLVED +KNOWN +MESSAGE\n/);
     assert.match(
       all.stdout,
-      /^critical +canary-lost +mail +(?:now|\d+s ago) +(?:now|\d+s ago) +The/m,
+      /^[0-9a-f-]{36} +critical +canary-lost +mail +(?:now|\d+s ago) +(?:now|\d+s ago) +The/m,
     );
 
-    const { alerts } = await cli.json(["alerts", "--all", "--limit", "1"]);
+    const { alerts } = await cli.json(["alerts", "--all", "--limit", "2"]);
     assert.deepEqual(
-      [alerts.length, alerts[0].rule, alerts[0].facts],
-      [1, "pending-old", { waitsMs: 360_000 }],
+      [alerts.length, alerts[0].rule, alerts[0].status, alerts[1].rule, alerts[1].facts],
+      [2, "version-drift", "pending", "pending-old", { waitsMs: 360_000 }],
     );
-    const next = await cli.json(["alerts", "--all", "--before", alerts[0].id]);
+    const next = await cli.json(["alerts", "--all", "--before", alerts[1].id]);
     assert.deepEqual(
       next.alerts.map(({ status }: { status: string }) => status),
       ["resolved"],

@@ -211,9 +211,9 @@ const pauseOrResume = command("pauseOrResume", fc.boolean(), async (paused, worl
   world.same("pause or resume", changed, world.model.setPaused(paused));
 });
 
-function falseIfUnknown(error: unknown): false {
-  if (error instanceof QueueNotFoundError) return false;
-  throw error;
+function falseIfUnknown(refusal: unknown): false {
+  if (refusal instanceof QueueNotFoundError) return false;
+  throw refusal;
 }
 
 /** A new line of the audit. */

@@ -127,6 +127,9 @@ export interface Engine {
   /** After the name of a table in a select that locks: it must go by the primary key, whatever the optimizer thinks. */
   byPrimaryKey(): Sql;
 
+  /** After the attempts in a select of the newest ends: it must go by the index of ends, also if most attempts ended just now. */
+  byEnd(): Sql;
+
   /** `into` names a table, its columns and one row of values. A row that exists stays as it is. */
   insertOrIgnore(into: Sql): Sql;
 

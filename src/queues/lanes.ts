@@ -217,7 +217,7 @@ async function startsSince(
   since: number,
 ): Promise<Map<string, number> | null> {
   const starts = new Map<string, number>();
-  for (const { most, rows } of [begun(since), done(since), attempts(since)]) {
+  for (const { most, rows } of [begun(since), done(since), attempts(engine, since)]) {
     // Other jobs are counted too, to know whether the limit was reached.
     const counts = await engine.all<{ lane: string | null; jobs: number }>(sql`
       select case when queue = ${queue} and begun_at >= ${since} then coalesce(lane, '') end as lane,
@@ -252,11 +252,11 @@ function done(since: number): Source {
   return { most: ENDED_MAX, rows };
 }
 
-function attempts(since: number): Source {
+function attempts(engine: Engine, since: number): Source {
   const rows = sql`
           select s.queue, s.lane, a.started_at as begun_at
             from (select job_id, started_at
-                    from holdfast.attempt
+                    from holdfast.attempt ${engine.byEnd()}
                    where ended_at >= ${since}
                    order by ended_at desc
                    limit ${ATTEMPTS_MAX}) a

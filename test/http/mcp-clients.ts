@@ -7,6 +7,7 @@ import { StdioClientTransport as OldStdio } from "@modelcontextprotocol/sdk/clie
 import { StreamableHTTPClientTransport as OldHttp } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { errorFold } from "../../src/error-kinds/fold.ts";
 import type { Holdfast } from "../../src/app/holdfast.ts";
+import { sql } from "../../src/database/sql.ts";
 import { defineTask } from "../../src/index.ts";
 import { launcher } from "../support/package.ts";
 
@@ -114,10 +115,9 @@ export async function troubles(holdfast: Holdfast): Promise<Troubles> {
   await holdfast.queues.pause("mail", { actor: "ada", reason: "provider is down" });
   const { engine } = holdfast.store.db;
   const minute = Math.floor((await holdfast.store.db.clock()) / 60_000) * 60_000;
-  // At the turn of a minute, the worker has counted it by itself.
-  const { groups } = await holdfast.errors.list();
-  if (groups.length === 0)
-    await engine.transaction(await errorFold.read(engine, minute - 60_000, minute + 60_000));
+  // Each minute is counted once; this one, for each of the agents.
+  await engine.run(sql`delete from holdfast.error_minute where minute >= ${minute - 60_000}`);
+  await engine.transaction(await errorFold.read(engine, minute - 60_000, minute + 60_000));
   return { failed: failed.id, stuck: stuck.id };
 }
 

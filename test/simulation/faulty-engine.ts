@@ -94,6 +94,10 @@ export class FaultyEngine implements Engine, JobStatements {
     return this.#inner.byPrimaryKey();
   }
 
+  byEnd(): Sql {
+    return this.#inner.byEnd();
+  }
+
   insertOrIgnore(into: Sql): Sql {
     return this.#inner.insertOrIgnore(into);
   }

@@ -221,6 +221,10 @@ export class MysqlEngine implements Engine {
     return sql`force index (primary)`;
   }
 
+  byEnd(): Sql {
+    return sql`force index (by_end)`;
+  }
+
   insertOrIgnore(into: Sql): Sql {
     return sql`insert ignore into ${into}`;
   }

@@ -238,6 +238,10 @@ export class PostgresEngine implements Engine {
     return nothing;
   }
 
+  byEnd(): Sql {
+    return nothing;
+  }
+
   insertOrIgnore(into: Sql): Sql {
     return sql`insert into ${into} on conflict do nothing`;
   }

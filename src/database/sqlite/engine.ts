@@ -119,6 +119,10 @@ export class SqliteEngine implements Engine {
     return nothing;
   }
 
+  byEnd(): Sql {
+    return nothing;
+  }
+
   insertOrIgnore(into: Sql): Sql {
     return sql`insert into ${into} on conflict do nothing`;
   }

@@ -185,7 +185,7 @@ async function writePast(
     await tx.insert("lock_stat", locks.flat());
     await tx.insert("lock_wait", [
       {
-        name: "stock:7",
+        name: "stock:9",
         source: "shop",
         owner: "shop-1",
         waiting: 0,

@@ -34,7 +34,7 @@ export function viewsOf({ ids, worker }: Pick<Shop, "ids" | "worker">): readonly
     { name: "an item", path: `items/${ids.item}`, shows: "ship → shipped…" },
     { name: "workers", path: "workers", shows: /^\d+ of 20$/ },
     { name: "a worker", path: `workers/${worker.id}`, shows: "report.daily" },
-    { name: "locks", path: "locks", shows: "stock:7 is contended: 8 gave up in the last hour" },
+    { name: "locks", path: "locks", shows: "stock:9 is contended: 8 gave up in the last hour" },
     { name: "alerts", path: "alerts", shows: /blocked by an effect in doubt/ },
     { name: "audit", path: "audit", shows: "queue.pause" },
     { name: "bulk actions", path: "bulk", shows: "Bulk actions" },

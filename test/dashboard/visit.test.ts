@@ -105,7 +105,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
 
   test("contended locks, findings of the monitor and the state of the audit log are shown", async () => {
     const page = await dashboard.page("locks");
-    await page.getByText("stock:7 is contended: 8 gave up in the last hour").waitFor();
+    await page.getByText("stock:9 is contended: 8 gave up in the last hour").waitFor();
     const cells = page.getByRole("img", { name: /^stock: waits of at most .* 8 time-outs$/ });
     await cells.focus();
     for (let steps = 0; steps < 6; steps += 1) await page.keyboard.press("ArrowLeft");

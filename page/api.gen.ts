@@ -39,11 +39,11 @@ export type Alert = {
   readonly seenAt: number;
   readonly raisedAt: number | null;
   readonly resolvedAt: number | null;
-  /** When webhooks were last told of it; null: not yet, or it is silenced. */
+  /** When webhooks were last notified; null: not yet, or it is silenced. */
   readonly notifiedAt: number | null;
   readonly acknowledgedAt: number | null;
   readonly acknowledgedBy: string | null;
-  /** Webhooks are not told of it before; a silence that is over is removed. */
+  /** Webhooks are not notified before; a silence that is over is removed. */
   readonly silencedUntil: number | null;
   readonly silencedBy: string | null;
   /** Why it was acknowledged or silenced last. */
@@ -2940,7 +2940,7 @@ export type StartPreviewedBulkRequest = {
 export const statusValues = ["scheduled","pending","processing","waiting","retry","done","failed","cancelled","expired"] as const;
 export type Status = (typeof statusValues)[number];
 
-/** Something that is wrong, with the command that mends it. */
+/** Something that is wrong, with the command that fixes it. */
 export type StatusFinding = {
   readonly kind: "no-worker" | "critical" | "unserved" | "silent" | "all-paused" | "paused" | "workers-paused" | "warning" | "canary" | "late" | "failed" | "paused-idle" | "uncounted" | "info" | "silenced";
   /** Jobs do not run because of it, or an alert is critical. */
@@ -2949,7 +2949,7 @@ export type StatusFinding = {
   readonly title: string;
   /** A few words. */
   readonly brief: string;
-  /** The command that mends it, or that shows why it is so. */
+  /** The command that fixes it, or that shows why it is so. */
   readonly command: string;
   /** What it is about: those with the most pending jobs first. */
   readonly queues: readonly string[];
@@ -3630,7 +3630,7 @@ export interface Reads {
     input: {};
     result: ListLimitsResponse;
   };
-  /** Whether all is well, and if not, what is wrong and which command mends it. */
+  /** Whether all is well, and if not, what is wrong and which command fixes it. */
   status: {
     input: {};
     result: ServiceStatus;
@@ -4188,7 +4188,7 @@ export interface Writes {
     input: ReleaseLockRequest;
     result: ReleaseLockResponse;
   };
-  /** Acknowledge an open alert: webhooks are not told of it again. */
+  /** Acknowledge an open alert: webhooks are not notified again. */
   "alerts/{id}/acknowledge": {
     input: {
       /** The id of an open alert. */

@@ -178,7 +178,7 @@ function nameOf({ rule, subject }: Alert): string {
 function askAcknowledge(alert: Alert): void {
   ask({
     title: `Acknowledge ${nameOf(alert)}?`,
-    body: <p>It stays open. Webhooks are told only of its end.</p>,
+    body: <p>It stays open. Webhooks are notified only of its end.</p>,
     reason: true,
     confirm: "Acknowledge",
     run: (answers) => post("alerts/{id}/acknowledge", { id: alert.id, ...reasonIn(answers) }),
@@ -198,7 +198,7 @@ function askSilence(alert: Alert): void {
     title: `Silence ${nameOf(alert)}?`,
     body: (
       <p>
-        Webhooks are not told of it for this time. If it still holds then, it comes back by itself.
+        Webhooks are not notified for this time. If it still holds then, it comes back by itself.
       </p>
     ),
     fields: [{ name: "for", label: "For how long", kind: "choice", value: "2h", choices: TIMES }],

@@ -91,7 +91,7 @@ export function raisedKeys({ id, notifiedAt }: Pick<Alert, "id" | "notifiedAt">)
 export interface DeliveryInput {
   readonly alert: string;
   readonly event: AlertEvent;
-  /** When a silence ended and the targets are told again. */
+  /** When a silence ended and the targets are notified again. */
   readonly again?: number;
 }
 
@@ -121,11 +121,11 @@ export interface Alert {
   readonly resolvedAt: number | null;
   /** When webhooks were last told that it is raised; null: they were not, because it is pending or silenced. */
   readonly notifiedAt: number | null;
-  /** When an operator acknowledged it: webhooks are not told of it again. */
+  /** When an operator acknowledged it: webhooks are not notified again. */
   readonly acknowledgedAt: number | null;
   /** Who acknowledged it. */
   readonly acknowledgedBy: string | null;
-  /** Webhooks are not told of it before this instant; a silence that is over is removed. */
+  /** Webhooks are not notified before this instant; a silence that is over is removed. */
   readonly silencedUntil: number | null;
   /** Who silenced it. */
   readonly silencedBy: string | null;

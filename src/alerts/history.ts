@@ -65,7 +65,7 @@ export class AlertHistory {
     return this.#alerts.count();
   }
 
-  /** Webhooks are not told of it again, until it is resolved. Throws AlertNotFoundError. */
+  /** Webhooks are not notified again, until it is resolved. Throws AlertNotFoundError. */
   acknowledge(
     id: string,
     options: OperatorOptions = {},
@@ -76,7 +76,7 @@ export class AlertHistory {
   }
 
   /**
-   * Webhooks are not told of it for this long, at most 7 days; 0 ends a silence. An alert that still holds then comes back
+   * Webhooks are not notified for this long, at most 7 days; 0 ends a silence. An alert that still holds then comes back
    * by itself. A condition that comes and goes meanwhile stays silent. Throws AlertNotFoundError.
    */
   silence(

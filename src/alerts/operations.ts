@@ -35,12 +35,12 @@ export const alert = s
     resolvedAt: s.instant.nullable(),
     notifiedAt: s.instant
       .nullable()
-      .about("When webhooks were last told of it; null: not yet, or it is silenced."),
+      .about("When webhooks were last notified; null: not yet, or it is silenced."),
     acknowledgedAt: s.instant.nullable(),
     acknowledgedBy: s.text().nullable(),
     silencedUntil: s.instant
       .nullable()
-      .about("Webhooks are not told of it before; a silence that is over is removed."),
+      .about("Webhooks are not notified before; a silence that is over is removed."),
     silencedBy: s.text().nullable(),
     note: s.text().nullable().about("Why it was acknowledged or silenced last."),
   })
@@ -184,7 +184,7 @@ export const alertOperations = {
 
   acknowledge: operation({
     name: "acknowledgeAlert",
-    summary: "Acknowledge an open alert: webhooks are not told of it again",
+    summary: "Acknowledge an open alert: webhooks are not notified again",
     access: "operator",
     input: { id: itsId },
     isAudited: true,
@@ -194,13 +194,13 @@ export const alertOperations = {
     http: { method: "POST", path: "/api/v1/alerts/{id}/acknowledge", repeatable: true },
     cli: {
       command: "alerts ack",
-      about: "acknowledge an open alert: webhooks are not told of it again",
+      about: "acknowledge an open alert: webhooks are not notified again",
       arguments: itsArgument,
       ids: { id: wholeAlertId },
       examples: ["alerts ack 01a00000 --reason 'ada looks at it'"],
       show: (one) => [`Acknowledged ${nameOf(one)}`],
     },
-    agent: "Acknowledge an open alert: webhooks are not told of it again. It stays open.",
+    agent: "Acknowledge an open alert: webhooks are not notified again. It stays open.",
   }),
 
   silence: operation({

@@ -172,7 +172,7 @@ async function raise(
   return raised > 0;
 }
 
-/** Its silence is over, and it still holds: the targets are told again, unless an operator acknowledged it. */
+/** Its silence is over, and it still holds: the targets are notified again, unless an operator acknowledged it. */
 async function comeBack(
   context: MoveContext,
   tx: Transaction,
@@ -253,7 +253,7 @@ async function resolve(
      where id = ${alert}
        and status = 'raised'
        and seen_at <= ${now - quietMs}`);
-  // Targets that were not told of it are not told of its end.
+  // Targets that were not notified of it are not notified of its end.
   if (resolved > 0 && typeof told?.at === "number")
     await deliver(context, tx, { alert, event: "resolved" }, targets);
   return resolved > 0;

@@ -36,7 +36,7 @@ async function lookOnce(source: OverviewSource & CountsApp): Promise<Status> {
 export const statusOperations = {
   status: operationsOf<StatusApp>("operations")({
     name: "getStatus",
-    summary: "Whether all is well, and if not, what is wrong and which command mends it",
+    summary: "Whether all is well, and if not, what is wrong and which command fixes it",
     access: "viewer",
     returns: "The findings, worst first; over HTTP at most a second old.",
     result: serviceStatus,
@@ -52,7 +52,7 @@ Exit codes: 0 if all is well, 1 if not, 3 if the database does not answer.`,
       fails: ({ isWell }) => !isWell,
     },
     agent:
-      "Whether all is well. If not: what is wrong, worst first, each with the command that mends it. Ask this first.",
+      "Whether all is well. If not: what is wrong, worst first, each with the command that fixes it. Ask this first.",
   }),
 };
 

@@ -1,7 +1,7 @@
 /**
  * What is wrong, worst first: the same answer on the command line, over HTTP, for agents and on the page.
  *
- * All is well only if this list is empty. A situation has one rank, one sentence, and the command that mends it or shows why.
+ * All is well only if this list is empty. A situation has one rank, one sentence, and the command that fixes it or shows why.
  */
 import { type Alert, isSilenced } from "../alerts/alert.ts";
 import { formatMs } from "../core/duration.ts";
@@ -48,10 +48,10 @@ const finding = s
     isBad: s.boolean().about("Jobs do not run because of it, or an alert is critical."),
     title: s.text().about("A whole sentence."),
     brief: s.text().about("A few words."),
-    command: s.text().about("The command that mends it, or that shows why it is so."),
+    command: s.text().about("The command that fixes it, or that shows why it is so."),
     queues: s.list(s.text()).about("What it is about: those with the most pending jobs first."),
   })
-  .named("StatusFinding", "Something that is wrong, with the command that mends it.");
+  .named("StatusFinding", "Something that is wrong, with the command that fixes it.");
 
 export const serviceStatus = s
   .object({
